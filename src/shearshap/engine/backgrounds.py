@@ -57,6 +57,9 @@ for that.
 BLOCK_ENTRIES = 1 << 23
 """Shapley values of pairs that are held at once: rows x background rows x players x outputs."""
 
+BLOCK_INPUTS = 1 << 25
+"""Inputs of the pairs of a design that are held at once."""
+
 FEW_PER_PLAYER = 4
 """Coalitions per player up to which all pairs share one kernel of kriging: others gain little."""
 
@@ -180,7 +183,8 @@ class BackgroundSampling(Sampling):
         if self.plans.base is None:
             return FIRST_BLOCK
         entries = self.plans.count * self.game.players * self.plans.base.values.shape[2]
-        return max(1, BLOCK_ENTRIES // entries)
+        inputs = -(-self.plans.count // self.plans.designs) * self.game.inputs.shape[1]
+        return max(1, min(BLOCK_ENTRIES // entries, BLOCK_INPUTS // inputs))
 
     @rows_at_once.setter
     def rows_at_once(self, _rows: int) -> None:

@@ -483,9 +483,10 @@ class Explanation:
         rows, players, *outputs = self.values.shape
         several = f", {outputs[0]} outputs" if outputs else ""
         passes = f" + {self.derivative_passes} derivative passes" if self.derivative_passes else ""
+        noun = "evaluation" if self.evaluations == 1 else "evaluations"
         return (
             f"Explanation({counted(rows, 'row')}, {counted(players, 'feature')}{several}, "
-            f"method={self.method!r}, {self.evaluations} evaluations{passes} per row)"
+            f"method={self.method!r}, {self.evaluations} {noun}{passes} per row)"
         )
 
     def __str__(self) -> str:

@@ -169,7 +169,7 @@ def _summary(explanation: "Explanation") -> Iterable[str]:
     nouns = ("row", "feature", "output")
     yield from (counted(size, noun) for size, noun in zip(explanation.shape, nouns, strict=False))
     yield explanation.method
-    yield f"{explanation.evaluations:,} evaluations per row"
+    yield f"{counted(explanation.evaluations, 'evaluation')} per row"
     if explanation.seconds is not None:
         yield f"{explanation.seconds:.2g} s"
 
