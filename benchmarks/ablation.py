@@ -42,7 +42,7 @@ WITHOUT: dict[str, Change] = {
     "nothing": {},
     "the fit": {"calibration.FIT_STEPS": 0},
     "the even part in the fit": {"calibration.EVEN_WEIGHT": 0.0},
-    "quiet players": {"calibration.PilotGames._with_quiet": lambda _, calibration: calibration},
+    "quiet players": {"calibration.QUIET_VARIANCES": (None,)},
     "the component of the size": {"calibration.SIZE_VARIANCES": ()},
     "the size in the selection": {"pairs.SELECTION_SIZE": 0.0},
     "the selection of pairs": {"pairs.CANDIDATES": 1},
@@ -55,12 +55,12 @@ WITHOUT: dict[str, Change] = {
 @contextmanager
 def changed(change: Change) -> Iterator[None]:
     """Switch a mechanism off; selections made before are forgotten."""
-    pairs._selection.cache_clear()
+    pairs._SELECTIONS.clear()
     with ExitStack() as stack:
         for name, value in change.items():
             stack.enter_context(patch(MODULE + name, value))
         yield
-    pairs._selection.cache_clear()
+    pairs._SELECTIONS.clear()
 
 
 def measure(task: Task) -> tuple[str, Floats]:

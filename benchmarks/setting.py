@@ -112,6 +112,14 @@ def parser_of(description: str | None) -> argparse.ArgumentParser:
     )
 
 
+def question_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of the options of one of the questions."""
+    parser = parser_of(description)
+    parser.add_argument("question", help="as named on the command line of questions.py")
+    parser.add_argument("--quick", action="store_true", help="little of it: to see that it works")
+    return parser
+
+
 def game_options(parser: argparse.ArgumentParser, games: tuple[int, int]) -> argparse.Namespace:
     """Return the options of a study; `games` of each kind are measured, and if quick."""
     parser.add_argument("--quick", action="store_true", help="few games: to see that it works")

@@ -13,8 +13,9 @@ time: medians of 3, or the only one if a run takes more than 20 seconds. If shap
 minutes, it explains fewer rows, and its time is scaled. "Difference" is the largest one from
 shap's values, and "sum" by how much the values miss the prediction less the base value.
 
-Without a background (`--covers`), values are path-dependent: XGBoost models of 50 trees of each
-depth and a random forest explain 10,000 rows, beside shap's C++ (which asks XGBoost's own).
+Without a background (`--covers`), values are path-dependent: 50 trees of each depth, or a random
+forest of 20, explain 200 and 10,000 rows, beside shap's C++ (which asks that of XGBoost, LightGBM
+and CatBoost). Of trees deeper than 8, shap explains at most 1,000 rows.
 
 woodelf (`pip install woodelf_explainer`) is timed once if it is installed. shapiq is left out:
 its tree explainer has no interventional values.
@@ -25,6 +26,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from itertools import product
 from typing import Any, NamedTuple
 
 import catboost
@@ -48,6 +50,7 @@ COLUMNS = 12
 ROWS = 2000
 REPEATS = 3
 LONG = 20.0  #: seconds from which on a run is timed once
+COVER_ROWS = 1000  #: of deep trees that shap gets at most, without a background
 PAIRS = {"catboost": 40_000, "random forest": 40_000}  #: rows * b that shap gets at most
 
 
@@ -169,45 +172,58 @@ def missed(model: Any, rows: Floats, background: Floats, values: Floats) -> floa
 
 # Without a background
 
-COVER_HEADER = ["model", "leaves a tree", "rows/s", "shap rows/s", "of shap", "woodelf of shap"]
-COVER_HEADER += ["difference / largest value"]
+COVER_HEADER = ["model", "depth", "leaves a tree", "rows", "rows/s", "shap rows/s", "of shap"]
+COVER_HEADER += ["woodelf of shap", "difference / largest value"]
+
+DEEP: dict[str, Callable[[int], Any]] = {
+    "xgboost": lambda depth: xgboost.XGBRegressor(n_estimators=50, max_depth=depth, n_jobs=1),
+    "lightgbm": lambda depth: lightgbm.LGBMRegressor(
+        n_estimators=50, max_depth=depth, num_leaves=1 << depth, n_jobs=1, verbose=-1
+    ),
+    "hist gradient boosting": lambda depth: HistGradientBoostingRegressor(
+        max_iter=50, max_depth=depth, max_leaf_nodes=None, early_stopping=False
+    ),
+    "catboost": lambda depth: catboost.CatBoostRegressor(
+        iterations=50, depth=depth, thread_count=1, verbose=0, allow_writing_files=False
+    ),
+    "random forest": lambda depth: RandomForestRegressor(
+        20, max_depth=depth, n_jobs=1, random_state=0
+    ),
+}
 
 
-def cover_line(name: str, model: Any, rows: Floats, repeats: int) -> list[str]:
+def cover_line(family: str, depth: int, model: Any, rows: Floats, repeats: int) -> list[str]:
     ours(model, rows, None)  # imports, and what is compiled
+    of_shap(model, rows[:2], None)
     mine = timed(lambda: ours(model, rows, None), repeats)
-    theirs = timed(lambda: of_shap(model, rows, None), 1)
+    fewer = rows[:COVER_ROWS] if depth > 8 else rows
+    theirs = timed(lambda: of_shap(model, fewer, None), repeats if len(rows) < 1000 else 1)
+    seconds = theirs.processor * len(rows) / len(fewer)
     forest = read(model).forest
     leaves = np.count_nonzero(forest.left < 0) / len(forest.roots)
-    gap = np.abs(mine.values - theirs.values).max() / np.abs(theirs.values).max()
+    gap = np.abs(mine.values[: len(fewer)] - theirs.values).max() / np.abs(theirs.values).max()
     return [
-        name,
+        family,
+        str(depth),
         f"{leaves:,.0f}",
+        f"{len(rows):,}",
         f"{len(rows) / mine.processor:,.0f}",
-        f"{len(rows) / theirs.processor:,.0f}",
-        f"{theirs.processor / mine.processor:.1f}",
-        woodelf_cell(model, rows, None, theirs.processor),
+        f"{len(rows) / seconds:,.0f}",
+        f"{seconds / mine.processor:.1f}",
+        woodelf_cell(model, rows, None, seconds),
         f"{gap:.0e}",
     ]
 
 
-def cover_lines(depths: list[int], rows: int, repeats: int) -> None:
+def cover_lines(families: list[str], depths: list[int], sizes: list[int], repeats: int) -> None:
     x, y = data(12_000)
-    models = {
-        f"xgboost, depth {depth}": xgboost.XGBRegressor(n_estimators=50, max_depth=depth, n_jobs=1)
-        for depth in depths
-    }
-    models |= {
-        f"random forest, depth {depth}": RandomForestRegressor(
-            20, max_depth=depth, n_jobs=1, random_state=0
-        )
-        for depth in depths
-    }
     lines = []
-    for name, model in models.items():
-        lines.append(cover_line(name, model.fit(x, y), x[:rows], repeats))
-        print(*lines[-1], flush=True)
-    print(f"\n{rows} rows; {machine()}\n")
+    for family, depth in product(families, depths):
+        model = DEEP[family](depth).fit(x, y)
+        for rows in sizes:
+            lines.append(cover_line(family, depth, model, x[:rows], repeats))
+            print(*lines[-1], sep=", ", flush=True)
+    print(f"\n{machine()}\n")
     print(plain_table(COVER_HEADER, lines))
 
 
@@ -233,7 +249,8 @@ def main() -> None:
     backgrounds = options.backgrounds[:2] if options.quick else options.backgrounds
 
     if options.covers:
-        cover_lines(options.depths, 200 if options.quick else 10_000, repeats)
+        sizes = [200] if options.quick else [200, 10_000]
+        cover_lines(options.families, options.depths, sizes, repeats)
         return
     x, y = data()
     lines = []

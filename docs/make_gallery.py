@@ -21,12 +21,13 @@ from tempfile import TemporaryDirectory
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import torch
 from matplotlib.axes import Axes
 from PIL import Image
 from torch import nn
 
-from shearshap import Explainer, Explanation, plots
+from shearshap import Conditional, Explainer, Explanation, importance, plots
 from shearshap_lab import data, networks
 
 DOCS = Path(__file__).parent
@@ -36,7 +37,7 @@ PALETTE = 128  #: colours of a page's picture, which make it several times small
 
 ROWS = 500
 ROW = 6  #: shown by itself
-OUTPUTS = ["P(at most 50K a year)", "P(more than 50K a year)"]
+OUTPUTS = ["at most 50K a year", "more than 50K a year"]
 
 
 def main() -> None:
@@ -87,7 +88,7 @@ def census_explainer() -> Explainer:
     network = networks.train(census(), steps=1_000, seed=0).network
     return Explainer(
         network,
-        census().background,
+        census().inputs[census().train],
         groups=census().groups,
         output=1,
         scale="probability",
@@ -96,10 +97,13 @@ def census_explainer() -> Explainer:
 
 
 @cache
-def census_explanation(budget: int = 64, rows: int = ROWS) -> Explanation:
+def census_explanation(
+    rows: int = ROWS, *, budget: int | None = None, interactions: bool = False
+) -> Explanation:
     """Return an explanation of test rows, with cells as people read them."""
     places = census().test[:rows]
-    explanation = census_explainer()(census().inputs[places], budget=budget, interactions=True)
+    inputs = census().inputs[places]
+    explanation = census_explainer()(inputs, budget=budget, interactions=interactions)
 
     # the network's inputs are encoded; people read the cells, and colours go by their numbers
     cells = census().display[places]
@@ -119,8 +123,8 @@ def cohorts() -> Axes:
 
 def growing() -> Axes:
     """Draw a row's values as the budget grows."""
-    budgets = (32, 64, 128, 256, 512)
-    parts = [census_explanation(budget, ROW + 1) for budget in budgets]
+    budgets = (250, 500, 1000, 2000, 4000)
+    parts = [census_explanation(ROW + 1, budget=budget) for budget in budgets]
     return plots.convergence(parts, row=ROW)
 
 
@@ -138,7 +142,7 @@ def wine_explanation() -> Explanation:
     wine, cultivar = load_wine(return_X_y=True, as_frame=True)
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(wine, cultivar)
     names = ["Barolo", "Grignolino", "Barbera"]
-    return Explainer(model, ("mean", wine), output_names=names)(wine)
+    return Explainer(model, wine, output_names=names)(wine)
 
 
 # Digits: pictures
@@ -188,6 +192,57 @@ def churn_explanation(choice: str) -> Explanation:
     return Explainer(names["model"], (choice, names["train"]), output="churned")(names["risky"])
 
 
+# Diabetes: which features the model needs
+
+
+def needed_features() -> Axes:
+    """Draw the importance on the page about it."""
+    names = first_block("needed-features.md")
+    return plots.bar(
+        importance(
+            names["model"],
+            names["test"],
+            names["y_test"],
+            loss="mse",
+            background=names["train"],
+        )
+    )
+
+
+# Flats: one against background rows, and if features move together
+
+
+def flat() -> Axes:
+    """Draw the values of the flat on the page about features that move together, both ways."""
+    names = first_block("conditional.md")
+    backgrounds = {
+        "against background rows": names["train"],
+        "if features move together": Conditional(names["train"]),
+    }
+    _, axes = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
+    for ax, (title, background) in zip(axes, backgrounds.items(), strict=True):
+        plots.waterfall(Explainer(names["model"], background)(names["flat"]), ax=ax)
+        ax.set_title(title)
+    return axes[0]
+
+
+# Houses, whose features are in groups
+
+
+def hierarchy() -> Axes:
+    """Draw the features of a house in their groups, and the groups beside them."""
+    names = first_block("hierarchies.md")
+    groups = {
+        "place": dict.fromkeys(["street", "district"]),
+        "building": {"size": dict.fromkeys(["rooms", "area"]), "age": None, "heating": None},
+    }
+    explainer = Explainer(names["price"], names["houses"][:1], groups=groups)
+    explanation = explainer(names["houses"][200:201])
+    _, axes = plt.subplots(1, 2, figsize=(11.5, 3.6), layout="constrained")
+    plots.waterfall(explanation, ax=axes[0], title="features")
+    return plots.waterfall(explanation.fold(), ax=axes[1], title="groups")
+
+
 # Text
 
 
@@ -223,15 +278,21 @@ PLOTS: dict[str, Callable[[], Axes]] = {
     "dependence": lambda: plots.dependence(census_explanation(), "age"),
     "scatter": lambda: plots.scatter(census_explanation(), "hours-per-week", colour="sex"),
     "cooperators": lambda: plots.cooperators(
-        census_explanation(), row=ROW, edges="cross-contribution"
+        census_explanation(ROW + 1, interactions=True), row=ROW, edges="cross-contribution"
     ),
-    "interactions": lambda: plots.interactions(census_explanation(), row=ROW, max_features=8),
+    "interactions": lambda: plots.interactions(
+        census_explanation(ROW + 1, interactions=True), row=ROW, max_features=8
+    ),
     "convergence": growing,
     "background-mean": lambda: plots.waterfall(churn_explanation("mean")),
     "background-sample": lambda: plots.waterfall(churn_explanation("sample")),
+    "needed-features": needed_features,
+    "conditional": flat,
+    "hierarchy": hierarchy,
     "image": digit,
     "text": lambda: plots.text(text_explanation()),
     "words": lambda: plots.bar(text_explanation()),
+    "data": lambda: plots.bar(first_block("data.md")["worth"]),
 }
 
 
@@ -264,14 +325,19 @@ def write_page(name: str) -> None:
     palette.save(IMAGES / f"{name}.png", optimize=True)
 
 
+def write_census(folder: Path) -> None:
+    """Write a network, people to explain, and those that it was trained on."""
+    networks.save(networks.train(census(), steps=1_000, seed=0), folder / "census-network")
+    rows = pd.read_csv(census().write(folder / "census.csv"), dtype=str)
+    rows[rows.split == "test"][:ROWS].to_csv(folder / "people.csv", index=False)
+    rows[rows.split == "train"].to_csv(folder / "train.csv", index=False)
+
+
 def explained_report(folder: Path) -> Path:
     """Return the report of `shear explain` on Census."""
-    networks.save(networks.train(census(), steps=1_000, seed=0), folder / "census-network")
-    census().write(folder / "census.csv")
-    lines = (folder / "census.csv").read_text(encoding="utf-8").splitlines()[: ROWS + 1]
-    (folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-    command = "shear explain --model census-network --data people.csv --out values.csv --budget 64"
+    write_census(folder)
+    command = "shear explain --model census-network --data people.csv --out values.csv"
+    command += " --background sample:train.csv"
     run = "from shearshap.cli import app; app()"
     arguments = [*command.split()[1:], "--report"]
     # as a user would run it, in the folder: the page has no paths of this machine

@@ -18,7 +18,7 @@ SHOWN = (1, 3)  #: the code cells in the picture
 
 def main() -> None:
     """Write examples/first_look.ipynb with its outputs, and docs/images/notebook.png."""
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "docs")]
     import test_notebook as notebooks
 
     import browser

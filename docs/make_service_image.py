@@ -6,20 +6,24 @@ It needs Chromium, and takes it from the tests' own `browser`.
 """
 
 import base64
+import os
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
+from make_gallery import write_census
 
 import browser
 from shearshap.jobs import Job
 from shearshap.serve import Service
-from shearshap_lab import data, networks
 
-IMAGE = Path(__file__).parent / "images" / "service.png"
+IMAGE = Path(__file__).resolve().parent / "images" / "service.png"
 SIZE = {"width": 1280, "height": 960, "deviceScaleFactor": 1, "mobile": False}
 
+LOADED = "return document.getElementById('prediction').textContent !== '\\u2013'"
+MOVED = "return document.getElementById('moved').textContent !== ''"
 CHANGES = """
 const change = (field, cell, event) => {
   field.value = cell;
@@ -28,23 +32,21 @@ const change = (field, cell, event) => {
 document.getElementById("title").textContent = "census-network";
 const of = (name, field) => document.querySelector(`[data-feature='${name}'] ${field}`);
 change(of("age", "input[type=range]"), 60, "input");
-change(of("marital-status", "select"), '"Married-civ-spouse"', "change");
+change(of("marital-status", "select"), '"Never-married"', "change");
 """
 
 
 def main() -> None:
     """Serve Census, change two cells of the first row, and write what the page shows."""
     torch.set_num_threads(1)  # the same weights on any number of cores
-    census = data.load("census")
     with TemporaryDirectory() as name:
-        folder = Path(name)
-        networks.save(networks.train(census, steps=1_000, seed=0), folder / "census-network")
-        census.write(folder / "census.csv")
+        os.chdir(name)  # as a user would run it, so that the page has no paths of this machine
+        write_census(Path())
         job = Job(
-            model=str(folder / "census-network"),
-            data=folder / "census.csv",
-            out=folder / "values.csv",
-            budget=64,
+            model="census-network",
+            data=Path("people.csv"),
+            out=Path("values.csv"),
+            background="sample:train.csv",
         )
         with Service(job=job, port=0).running() as address:
             IMAGE.write_bytes(picture(address))
@@ -54,12 +56,22 @@ def picture(address: str) -> bytes:
     """Return the page of a service after changes, as a PNG."""
     with browser.chromium() as driver:
         browser.command(driver, "Emulation.setDeviceMetricsOverride", **SIZE)
+        browser.command(driver, "Emulation.setScrollbarsHidden", hidden=True)
         driver.get(address)
-        time.sleep(3)
+        wait(driver, LOADED)
         driver.execute_script(CHANGES)
-        time.sleep(3)
+        wait(driver, MOVED)
         shot = browser.command(driver, "Page.captureScreenshot")
     return base64.b64decode(shot["data"])
+
+
+def wait(driver: Any, script: str, seconds: float = 60) -> None:
+    """Wait until a script is true, and another moment."""
+    until = time.monotonic() + seconds
+    while not driver.execute_script(script):
+        assert time.monotonic() < until, script
+        time.sleep(0.5)
+    time.sleep(2)
 
 
 if __name__ == "__main__":

@@ -10,4 +10,4 @@ $python -m pip install --quiet --disable-pip-version-check -c .venv-lowest/const
     -e ".[plots,explain,trees]" -e ./lab captum hypothesis lightgbm polars pytest pytest-xdist scikit-learn xgboost-cpu
 # their warnings are not ours
 exec $python -m pytest -n auto -o filterwarnings=default -m "not slow and not browser and not ray and not docs and not lab" \
-    tests/methods tests/games tests/engine tests/data tests/result tests/interactions "$@"
+    tests/methods tests/games tests/engine tests/data tests/result tests/interactions tests/plots "$@"

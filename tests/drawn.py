@@ -87,8 +87,7 @@ def drawn_texts(axes: Axes) -> list[Text]:
 
 def check_texts(ax: Axes) -> None:
     """Assert that no two texts of a figure overlap, unless slanted, and that none leaves it."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
+    figure = ax.figure.canvas.figure
     figure.canvas.draw()
     every = [inner for axes in figure.axes for inner in (axes, *axes.child_axes)]
     texts = [text for axes in every for text in drawn_texts(axes)]  # type: ignore[arg-type]

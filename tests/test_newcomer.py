@@ -338,8 +338,8 @@ def test_budgets_tolerances_and_pairs() -> None:
     pairs = explainer(X[:3], interactions=True).interactions
     assert pairs is not None
     assert pairs.shape == (3, 10, 10)
-    with pytest.raises(InputError, match="interactions: expected True"):
-        explainer(X[:3], interactions=3)
+    with pytest.raises(InputError, match="interactions: expected"):
+        explainer(X[:3], interactions="all")
     with pytest.raises(InputError, match="got 'raw'; did you mean 'margin'"):
         Explainer(model, X[:20], scale="raw")(X[:3])
 
@@ -397,7 +397,7 @@ def test_a_game_of_the_loss() -> None:
     explanation = explain_game(gain, players=10, budget=200)
     assert add_up(explanation)
     assert explanation.values.argmax() in (2, 8)  # body mass and a blood value
-    assert repr(explanation).startswith("Explanation(1 row, 10 features")
+    assert repr(explanation).startswith("Explanation(game of 10 players")
 
 
 # 14, 15. Answers of language models, Owen values and conditional values are not supported yet.

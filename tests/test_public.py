@@ -18,9 +18,9 @@ from shearshap_lab.baselines import BASELINES
 
 def test_the_public_names() -> None:
     assert shearshap.__all__ == [
-        "METHODS", "Auto", "BudgetError", "Exact", "Explainer", "Explanation", "InputError", "Kernel", "Kriging", "Leverage", "MethodError",
+        "METHODS", "Auto", "BudgetError", "CoarseToFine", "Conditional", "Exact", "Explainer", "Explanation", "InputError", "Kernel", "Kriging", "Leverage", "MethodError",
         "ModelError", "Permutation", "Shear", "ShearError", "ShearWarning", "Welford", "explain", "explain_game",
-        "model_game",
+        "importance", "model_game", "value_data", "value_members",
     ]  # fmt: skip
 
 
@@ -30,18 +30,28 @@ def test_the_signatures_that_stay() -> None:
 
     assert parameters(shearshap.explain) == [
         "model", "rows", "background", "budget", "method", "groups", "output", "scale", "returns", "multilabel", "feature_names", "output_names", "tol",
-        "interactions", "deadline", "batch_size", "device", "seed", "drop_null", "index", "progress", "reference",
+        "interactions", "interaction_index", "deadline", "batch_size", "device", "seed", "drop_null", "semivalue", "loss", "y", "index", "progress", "reference",
     ]  # fmt: skip
     assert parameters(shearshap.Explainer) == [
         "model", "background", "method", "groups", "output", "scale", "returns", "multilabel", "feature_names", "output_names", "batch_size",
-        "device", "seed", "drop_null",
+        "device", "seed", "drop_null", "semivalue", "loss", "y",
     ]  # fmt: skip
-    run = ["budget", "tol", "interactions", "deadline", "index", "progress"]
+    run = [
+        "budget",
+        "tol",
+        "interactions",
+        "interaction_index",
+        "deadline",
+        "y",
+        "index",
+        "progress",
+    ]
     assert parameters(shearshap.Explainer.__call__) == ["self", "rows", *run, "max_evals", "silent"]
     assert parameters(shearshap.Explainer.stream) == ["self", "rows", *run]
-    assert parameters(shearshap.Explainer.prepare) == ["self", "rows", *run[:3]]
+    assert parameters(shearshap.Explainer.prepare) == ["self", "rows", *run[:4]]
     assert parameters(shearshap.explain_game) == [
-        "value", "players", "budget", "method", "tol", "interactions", "seed",
+        "value", "players", "groups", "budget", "method", "tol", "interactions", "interaction_index", "deadline", "feature_names", "seed", "progress",
+        "semivalue",
     ]  # fmt: skip
 
 
@@ -58,6 +68,7 @@ def test_the_methods_and_what_they_promise() -> None:
         "permutation-antithetic": ["efficiency", "null-player", "pairwise", "unbiased"],
         "leverage": ["efficiency", "pairwise"],
         "kriging": ["efficiency", "pairwise"],
+        "coarse-to-fine": ["efficiency"],
     }
 
 

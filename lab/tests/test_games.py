@@ -17,14 +17,7 @@ from shearshap.errors import InputError
 from shearshap_lab.games import models, rules, study
 from shearshap_lab.games.models import KINDS, MODELS, has, make, make_rows
 from shearshap_lab.games.rules import RULES
-from shearshap_lab.games.tables import (
-    CountedGame,
-    Floats,
-    Game,
-    Games,
-    read_tables,
-    write_tables,
-)
+from shearshap_lab.games.tables import CountedGame, Floats, Game, Games, read_tables, write_tables
 
 
 def by_subsets(game: Game) -> Floats:

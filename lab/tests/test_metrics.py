@@ -12,12 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from games import (
-    Floats,
-    network,
-    predictor,
-    table_game,
-)
+from games import Floats, network, predictor, table_game
 from shearshap import InputError
 from shearshap.games.batches import Batch
 from shearshap.games.game import FunctionGame, Game
@@ -145,14 +140,7 @@ def test_faithfulness_is_pearsons_correlation(tables: tuple[Floats, Floats]) -> 
     np.testing.assert_allclose(faithfulness(1e-6 * phi, 1e9 * effects), slow, atol=1e-7)
 
 
-@pytest.mark.parametrize(
-    "flat",
-    [
-        [0.0, 0.0, 0.0],
-        [0.1, 0.1, 0.1],
-        [0.3, 0.1 + 0.2, 0.3],
-    ],
-)
+@pytest.mark.parametrize("flat", [[0.0, 0.0, 0.0], [0.1, 0.1, 0.1], [0.3, 0.1 + 0.2, 0.3]])
 def test_what_is_constant_correlates_with_nothing(flat: list[float]) -> None:
     assert faithfulness([flat], [[1.0, 2.0, 5.0]]).tolist() == [0.0]
     assert faithfulness([[1.0, 2.0, 5.0]], [flat]).tolist() == [0.0]
@@ -166,11 +154,7 @@ def test_a_single_player_has_no_correlation_and_is_in_order() -> None:
 
 
 @some
-@given(
-    players=st.integers(2, 5),
-    data=st.data(),
-    seed=st.integers(0, 10**6),
-)
+@given(players=st.integers(2, 5), data=st.data(), seed=st.integers(0, 10**6))
 def test_monotonicity_of_any_game(players: int, data: st.DataObject, seed: int) -> None:
     """Values are small integers, so that differences tie too."""
     game = FunctionGame(

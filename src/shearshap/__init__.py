@@ -17,10 +17,13 @@ from shearshap.errors import (
 )
 
 if TYPE_CHECKING:
+    from shearshap.data.background import Conditional
+    from shearshap.engine.importance import importance
     from shearshap.explainer import Explainer, explain, explain_game, model_game
     from shearshap.methods import (
         METHODS,
         Auto,
+        CoarseToFine,
         Exact,
         Kernel,
         Kriging,
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
         Welford,
     )
     from shearshap.result.explanation import Explanation
+    from shearshap.valuation import value_data, value_members
 
 __version__ = "0.1.0"
 
@@ -37,6 +41,8 @@ __all__ = [
     "METHODS",
     "Auto",
     "BudgetError",
+    "CoarseToFine",
+    "Conditional",
     "Exact",
     "Explainer",
     "Explanation",
@@ -53,13 +59,19 @@ __all__ = [
     "Welford",
     "explain",
     "explain_game",
+    "importance",
     "model_game",
+    "value_data",
+    "value_members",
 ]
 
 _MODULES = {
     **dict.fromkeys(__all__, "methods"),
     **dict.fromkeys(("Explainer", "explain", "explain_game", "model_game"), "explainer"),
+    **dict.fromkeys(("value_data", "value_members"), "valuation"),
+    "Conditional": "data.background",
     "Explanation": "result.explanation",
+    "importance": "engine.importance",
 }
 """The modules that the public names come from; those of the errors are there already."""
 

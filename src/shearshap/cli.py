@@ -78,11 +78,12 @@ def main(
 
     \b
     Explain a model of yours:
-        shear explain --model model.onnx --data rows.csv --out values.parquet --report
+        shear explain --model model.onnx --data rows.csv --background train.csv \\
+            --out values.parquet --report
 
     \b
     Let people change a row in a browser, and see its values move:
-        shear serve --model model.onnx --data rows.csv
+        shear serve --model model.onnx --data rows.csv --background train.csv
     """  # noqa: D301
 
 
@@ -110,7 +111,8 @@ class SharedOptions:
         Option(
             help="Background: what features are compared with. Rows of a file: "
             "'sample:train.csv' (100 of them, or 'sample:train.csv:200'), 'kmeans:train.csv:20', "
-            "'all:train.csv'; or one row: 'mean:train.csv', 'median:...', 'mode:...'.",
+            "'all:train.csv'; or one row: 'mean:train.csv', 'median:...', 'mode:...'; if features "
+            "move together: 'copula:train.csv', 'gaussian:...', 'empirical:...', 'learned:...'.",
             show_default="the model's background if it has one, otherwise a sample of the rows",
         ),
     ] = None
@@ -279,8 +281,9 @@ def explain(
 
     \b
     Examples:
-        shear explain --model model.onnx --data rows.csv --out values.parquet
-        shear explain --model model.json --data rows.csv --background sample:train.csv \\
+        shear explain --model model.onnx --data rows.csv --background train.csv \\
+            --out values.parquet
+        shear explain --model model.json --data rows.csv --background sample:train.csv:200 \\
             --out values.parquet --report
         shear explain --model model.joblib --trust --data rows.parquet --id customer \\
             --output yes --out values.csv
@@ -375,8 +378,8 @@ def serve(
 
     \b
     Examples:
-        shear serve --model model.onnx --data rows.csv
-        shear serve --model model.json --data rows.csv --background sample:train.csv --port 9000
+        shear serve --model model.onnx --data rows.csv --background train.csv
+        shear serve --model model.json --data rows.csv --background sample:train.csv:200 --port 9000
         SHEAR_TOKEN=... shear serve --model model.onnx --data rows.csv --host 0.0.0.0
     """  # noqa: D301
     from shearshap.jobs import Job

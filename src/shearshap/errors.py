@@ -88,6 +88,17 @@ def recorded(notes: list[str]) -> Iterator[None]:
         _NOTES.reset(token)
 
 
+@contextmanager
+def collect_warnings(notes: list[str]) -> Iterator[None]:
+    """Add our own warnings to the notes, instead of showing them.
+
+    Those of a call of an explainer are in the notes of its explanation.
+    """
+    with warnings.catch_warnings(), recorded(notes):
+        warnings.simplefilter("ignore", ShearWarning)
+        yield
+
+
 def level_of_caller() -> int:
     """Return the `stacklevel` at which a warning points to the line that called the package.
 

@@ -20,19 +20,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from shearshap.data import Background, Groups
 from shearshap.data.background import parse_background
+from shearshap.data.players import Grouping
+from shearshap.engine.loop import GameProgress
 from shearshap.engine.named_game import open_game
 from shearshap.engine.prepared import PreparedExplainer, prepare, solve
 from shearshap.engine.results import with_notes
-from shearshap.engine.run import Options, Task, positive_int
+from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import explained_blocks
 from shearshap.errors import InputError, ModelError, recorded
+from shearshap.games.batches import FIRST_BATCH, Batch, Pace
 from shearshap.games.game import FunctionGame
+from shearshap.games.indices import InteractionName
+from shearshap.games.loss import Loss
 from shearshap.games.marginal import ModelGame, no_progress
-from shearshap.interop.shap import (
-    constructor_takes_shap_options,
-    half_pairs,
-    takes_shap_options,
-)
+from shearshap.games.structure import structure_of
+from shearshap.interop.shap import constructor_takes_shap_options, half_pairs, takes_shap_options
 from shearshap.methods.base import Method
 from shearshap.models import Form, Output, Scale
 from shearshap.result.explanation import Explanation
@@ -63,7 +65,9 @@ class Explainer(Options):
         weighted by their size; the result of `shap.kmeans`, or a tabular masker of shap. Or one
         row: a row; ("mean", rows), or "median" or "mode", in which a category that is the most
         frequent one gets the value 0; one number for all inputs, such as 0. A mean of integers
-        makes the column floats; a warning says if the model tells the two apart. None: a sample of
+        makes the column floats; a warning says if the model tells the two apart. Or
+        `Conditional(rows)`, if features move together: absent ones are drawn given the present
+        ones, and trees and linear models are sampled too. None: a sample of
         up to 100 of the rows explained; but tree ensembles that are explained exactly follow the
         covers of their nodes, as `shap.TreeExplainer(model)` does (path-dependent values). For
         texts: the token that replaces an absent one, by default the tokenizer's mask.
@@ -79,7 +83,11 @@ class Explainer(Options):
         player, a mapping from a player's name to its columns (each column that it leaves out is a
         player of its own), an integer mask of the input's shape, of an image with or without its
         axis of channels, or the fitted transformer that made the columns. Players of a mask are in
-        the order of its numbers. For texts: "words" or "tokens".
+        the order of its numbers. For texts: "words" or "tokens". A mapping in a mapping is a group
+        of players (None stands for the column of a player's name), and so is a cluster of SciPy's
+        linkage matrix of the columns, or of a masker of shap: players of a group join together, and
+        values are Owen values, or Winter values of groups within groups. `Explanation.fold` shows
+        the groups. For texts: "sentences", groups of words.
     output
         What of the model's output to explain: a class's index or name, several, or a function of
         the output; None: all of them, at no extra evaluations.
@@ -114,6 +122,20 @@ class Explainer(Options):
         Whether to leave out players that are the same in the row and in every background row:
         nothing depends on them, their values are 0, and the whole budget is spent on the others.
         False: they are treated like others, to compare methods as in the literature.
+    semivalue
+        What the values are, by how many other features are present when a feature is added:
+        "shapley", all numbers alike; "banzhaf", each other feature with probability 1/2, whose
+        values do not add up to the prediction; or one probability for each number, 0 to all
+        others. For the methods "auto", "kriging" and "exact", and for exact trees.
+    loss
+        Explain how well the model predicts each row, instead of its prediction: "log loss" of the
+        probabilities of classes, "mse", "mae", or a function of labels (n,) and predictions (n,) or
+        (n, k) that returns losses (n,). What is explained is minus the loss of the mean prediction
+        over the background rows, so a feature's value is by how much it reduces the loss: it is
+        positive if the prediction is better with it. Trees are sampled too. See also `importance`.
+    y
+        The labels of the rows, if there is a loss: classes by their names, or numbers. They are
+        never replaced. They may be passed with the rows instead.
     """
 
     @takes_shap_options
@@ -123,8 +145,10 @@ class Explainer(Options):
         *,
         budget: int | None = None,
         tol: float | None = None,
-        interactions: bool = False,
+        interactions: bool | int = False,
+        interaction_index: InteractionName = "k-SII",
         deadline: float | None = None,
+        y: Any = None,
         index: Any = None,
         progress: bool | None = None,
         max_evals: int | Literal["auto"] | None = None,
@@ -157,8 +181,12 @@ class Explainer(Options):
             four times the default if that is more, at most all of them. One warning, which
             `Explanation.notes` keeps, says how many rows did not reach the tolerance.
         interactions
-            Whether to report pairwise interactions and cross-contributions too, within the same
-            budget.
+            Whether to report pairwise interactions, with standard errors, and cross-contributions
+            too, within the same budget. 3, or more, is the largest number of features that act
+            together: `Explanation.set_values` then has all sets of up to so many.
+        interaction_index
+            "k-SII" (n-Shapley values, the default), "SII", "STII" (Shapley-Taylor) or "FSII"
+            (faithful). All but "SII" add up to the prediction.
         deadline
             Seconds after which nothing more is started: it holds to within one model call. The
             finished rows are returned, `Explanation.index` says which, and a warning says how many
@@ -166,6 +194,8 @@ class Explainer(Options):
             so far have shown, with its standard errors, if the method can stop early; see
             `Explanation.row_evaluations`. If there is no time for one row, a `BudgetError` is
             raised. Kriging is calibrated to up to 16 rows.
+        y
+            The labels of the rows, for the explainer's `loss`.
         index
             Labels of the rows for `Explanation.index`: the name of a frame's column that holds
             them, which the model then does not see, or one label for each row. None: pandas' own
@@ -176,8 +206,15 @@ class Explainer(Options):
         """
         budget = _either("budget", budget, "max_evals", None if max_evals == "auto" else max_evals)
         shown = _either("progress", progress, "silent", False if silent else None)
-        run = self.run(budget, tol=tol, interactions=interactions, deadline=deadline)
-        blocks = solve(Task(self, rows, index), replace(run, at_once=True), shown)
+        run = self.run(
+            budget,
+            tol=tol,
+            interactions=interactions,
+            interaction_index=interaction_index,
+            deadline=deadline,
+        )
+        task = Task(self._with_labels(y), rows, index)
+        blocks = solve(task, replace(run, at_once=True), shown)
         return _concatenated(_outside_inference_mode(blocks))
 
     def stream(
@@ -186,8 +223,10 @@ class Explainer(Options):
         *,
         budget: int | None = None,
         tol: float | None = None,
-        interactions: bool = False,
+        interactions: bool | int = False,
+        interaction_index: InteractionName = "k-SII",
         deadline: float | None = None,
+        y: Any = None,
         index: Any = None,
         progress: bool | None = None,
     ) -> Iterator[Explanation]:
@@ -197,8 +236,15 @@ class Explainer(Options):
         parameters. A block is as large as memory allows. The model stays in eval mode until the
         last block is taken, or the iterator is closed.
         """
-        run = self.run(budget, tol=tol, interactions=interactions, deadline=deadline)
-        return _outside_inference_mode(solve(Task(self, rows, index), run, progress))
+        run = self.run(
+            budget,
+            tol=tol,
+            interactions=interactions,
+            interaction_index=interaction_index,
+            deadline=deadline,
+        )
+        task = Task(self._with_labels(y), rows, index)
+        return _outside_inference_mode(solve(task, run, progress))
 
     def prepare(
         self,
@@ -206,7 +252,8 @@ class Explainer(Options):
         *,
         budget: int | None = None,
         tol: float | None = None,
-        interactions: bool = False,
+        interactions: bool | int = False,
+        interaction_index: InteractionName = "k-SII",
     ) -> PreparedExplainer:
         """Explain a sample of rows, and return what explains blocks of others by what it learnt.
 
@@ -216,7 +263,13 @@ class Explainer(Options):
         on the rows beside it nor on earlier blocks. A few hundred rows are enough; their
         explanation is `prepared.overview`. See `__call__` for the parameters.
         """
-        return prepare(self, rows, self.run(budget, tol=tol, interactions=interactions))
+        run = self.run(
+            budget, tol=tol, interactions=interactions, interaction_index=interaction_index
+        )
+        return prepare(self, rows, run)
+
+    def _with_labels(self, y: Any) -> "Explainer":
+        return self if y is None else replace(self, y=_either("y", y, "Explainer(y=)", self.y))
 
     # What shap's explainers have
 
@@ -301,12 +354,16 @@ def explain(
     feature_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     tol: float | None = None,
-    interactions: bool = False,
+    interactions: bool | int = False,
+    interaction_index: InteractionName = "k-SII",
     deadline: float | None = None,
     batch_size: int | Literal["auto"] = "auto",
     device: torch.device | str | None = None,
     seed: int = 0,
     drop_null: bool = True,
+    semivalue: str | Sequence[float] = "shapley",
+    loss: Loss = None,
+    y: Any = None,
     index: Any = None,
     progress: bool | None = None,
     reference: Background | None = None,
@@ -331,12 +388,16 @@ def explain(
         device=device,
         seed=seed,
         drop_null=drop_null,
+        semivalue=semivalue,
+        loss=loss,
+        y=y,
     )
     return explainer(
         rows,
         budget=budget,
         tol=tol,
         interactions=interactions,
+        interaction_index=interaction_index,
         deadline=deadline,
         index=index,
         progress=progress,
@@ -357,6 +418,8 @@ def model_game(
     feature_names: Sequence[str] | None = None,
     batch_size: int | Literal["auto"] = "auto",
     device: torch.device | str | None = None,
+    loss: Loss = None,
+    y: Any = None,
     advance: Callable[[int], object] = no_progress,
     reference: Background | None = None,
 ) -> Iterator[ModelGame]:
@@ -376,6 +439,8 @@ def model_game(
         feature_names=feature_names,
         batch_size=batch_size,
         device=device,
+        loss=loss,
+        y=y,
     )
     with explainer.game(rows, advance) as game:
         yield game
@@ -385,25 +450,71 @@ def explain_game(
     value: Callable[[NDArray[np.bool_]], ArrayLike],
     *,
     players: int,
+    groups: Groups = None,
     budget: int | None = None,
     method: str | Method = "auto",
     tol: float | None = None,
-    interactions: bool = False,
+    interactions: bool | int = False,
+    interaction_index: InteractionName = "k-SII",
+    deadline: float | None = None,
+    feature_names: Sequence[str] | None = None,
     seed: int = 0,
+    progress: bool | None = None,
+    semivalue: str | Sequence[float] = "shapley",
 ) -> Explanation:
     """Explain any cooperative game that is a function of coalitions.
 
-    `value` maps coalitions (c, p) of bool to values (c,) or (c, k). The explanation has one row.
-    See `Explainer` for the other parameters.
+    `value` maps coalitions (c, p) of bool to values (c,) or (c, k). It is called with as many
+    coalitions as take about a second. The explanation has one row, and prints as a game.
+    `feature_names` are the names of the players. `groups` are players that are one, or a hierarchy
+    of them, by their numbers from 0. See `Explainer` for the other parameters.
     """
     if not callable(value):
         raise InputError(
             f"value: expected a function of coalitions (c, p), got {type(value).__name__}"
         )
-    game = FunctionGame(value, positive_int("players", players))
-    options = Options(value, method=method, seed=seed)
-    run = options.run(budget, tol=tol, interactions=interactions)
-    return _concatenated(_outside_inference_mode(explained_blocks(game, run)))
+    players = positive_int("players", players)
+    grouped = Grouping(groups).players((players,))
+    count = int(grouped.owner.max()) + 1
+    names = player_names(feature_names or grouped.names or None, count)
+    options = Options(value, method=method, seed=seed, semivalue=semivalue)
+    run = options.run(
+        budget,
+        tol=tol,
+        interactions=interactions,
+        interaction_index=interaction_index,
+        deadline=deadline,
+    )
+    shown = GameProgress(progress)
+    batch = Batch(1 << 62, Pace(FIRST_BATCH))
+    game = FunctionGame(
+        value if groups is None else lambda sets: value(sets[:, grouped.owner]),
+        count,
+        batch=batch,
+        advance=shown.evaluated,
+        structure=structure_of(grouped.paths),
+    )
+    explanation = explained_game(game, run, shown)
+    return replace(explanation, hierarchy=grouped.paths, feature_names=names, game="player")
+
+
+def explained_game(game: FunctionGame, run: Run, progress: GameProgress) -> Explanation:
+    """Return the explanation of one game, whose players have no names yet."""
+    blocks = explained_blocks(game, run, progress, "game")
+    return _concatenated(_outside_inference_mode(blocks))
+
+
+def player_names(names: Sequence[str] | None, players: int) -> list[str]:
+    """Return the names of a game's players, x0, x1, ... by default, or raise."""
+    if names is None:
+        return [f"x{player}" for player in range(players)]
+    texts = [str(name) for name in names]
+    if isinstance(names, str) or len(texts) != players:
+        raise InputError(f"feature_names: expected {players} names, got {_brief(names)}")
+    if len(set(texts)) < players:
+        twice = next(name for name in texts if texts.count(name) > 1)
+        raise InputError(f"feature_names: expected names that differ, got {twice!r} twice")
+    return texts
 
 
 def _brief(content: Any) -> str:

@@ -5,7 +5,6 @@ Every check is of public behaviour, on small games whose answer is known.
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from games import (
     smooth_table,
     table_game,
 )
-from laws import calibrated_as, quiet
+from laws import quiet
 from shearshap import (
     METHODS,
     BudgetError,
@@ -181,47 +180,6 @@ def test_a_game_must_be_finite(name: str, odd: float) -> None:
 def test_sums_that_overflow_are_refused(name: str) -> None:
     with pytest.raises(ModelError, match="rescale the model's output"):
         explained(np.sign(random_table(6, 3)) * 1.7e308, name, 50)
-
-
-# Rows
-
-
-def model(rows: Floats) -> Floats:
-    """Two outputs with interactions of every order."""
-    both = [np.tanh(rows).prod(axis=1) + rows[:, 0] * rows[:, 1], np.sin(rows.sum(axis=1))]
-    return np.stack(both, axis=1)
-
-
-ROWS = np.random.default_rng(1).normal(size=(37, 6))
-BACKGROUND = np.random.default_rng(2).normal(size=(2, 6))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", METHODS)
-def test_rows_are_explained_alike_in_any_company(name: str) -> None:
-    """Streams, batches, parts and orders of rows; of kriging once it is calibrated."""
-    budget = None if name == "exact" else 110  # of 128
-    first = Explainer(model, BACKGROUND, method=name)(ROWS, budget=budget)
-    method = calibrated_as(METHODS[name], first)
-    explainer = Explainer(model, BACKGROUND, method=method)
-    whole = explainer(ROWS, budget=budget)
-    order = np.random.default_rng(3).permutation(len(ROWS))
-
-    others = {
-        "stream": Explanation.concat(explainer.stream(ROWS, budget=budget)),
-        "batches of 1": replace(explainer, batch_size=1)(ROWS[:5], budget=budget),
-        "batches of 7": replace(explainer, batch_size=7)(ROWS, budget=budget),
-        "parts": Explanation.concat(
-            explainer(part, budget=budget) for part in (ROWS[:1], ROWS[1:20], ROWS[20:])
-        ),
-        "order": explainer(ROWS[order], budget=budget)[np.argsort(order)],
-        "one column after the other in memory": explainer(np.asfortranarray(ROWS), budget=budget),
-    }
-    for way, other in others.items():
-        here = whole[: len(other)]
-        np.testing.assert_allclose(other.values, here.values, atol=1e-6, err_msg=way)
-        np.testing.assert_allclose(other.predictions, here.predictions, atol=1e-12, err_msg=way)
-        np.testing.assert_allclose(errors_of(other), errors_of(here), atol=1e-6, err_msg=way)
 
 
 # Scales of classifiers and networks, against formulas by hand

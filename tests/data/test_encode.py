@@ -65,16 +65,16 @@ def spoiled(row: int, column: int, value: float) -> Floats:
         ({"reference": ("kmeans", ROWS, 2.5)}, InputError, "background: expected ('kmeans', X_train, 20), got 2.5 rows"),
         ({"reference": ("all", ROWS, 3)}, InputError, "background: expected ('all', X_train), got a tuple of 3"),
         ({"reference": ("mean", np.zeros((3, 5)))}, InputError, "background: expected one row of shape (4,)"),
-        ({"groups": [[0, 1], [1, 2, 3]]}, InputError, "groups overlap: input column 1 is in the groups of players [0, 1]"),
-        ({"groups": [[0, 1], [3]]}, InputError, "groups are incomplete: input columns [2] belong to no player"),
+        ({"groups": [[0, 1], [1, 2, 3]]}, InputError, "groups overlap: input column 1 is in the groups [0, 1]"),
+        ({"groups": [[0, 1], [3]]}, InputError, "groups are incomplete: input columns [2] belong to no group"),
         ({"groups": [[0, 1], [2, 3, 4]]}, InputError, "groups: there is no input column 4; the rows have columns 0 to 3"),
-        ({"groups": [[0, 1], []]}, InputError, "groups: player 1 needs a list of input columns (integers), got []"),
+        ({"groups": [[0, 1], []]}, InputError, "groups: group 1 needs a list of input columns (integers), got []"),
         ({"groups": [[0, 1], ["c", "d"]]}, InputError, "groups: there is no column 'c'; the rows' columns have no names; use numbers"),
         ({"groups": np.array([0, 1, 1])}, InputError, "groups: expected lists of columns or an integer mask of shape (4,)"),
         ({"groups": np.array([0.5, 1, 1, 2])}, InputError, "got an array of float64 of shape (4,)"),
         ({"groups": np.array([0, 1, 1, np.nan])}, InputError, "got an array of float64 of shape (4,)"),
         ({"groups": np.array(list("aabb"))}, InputError, "got an array of <U1 of shape (4,)"),
-        ({"groups": np.array([-1, 0, 1, 2])}, InputError, "groups: a mask numbers its players from 0, or from 1, got -1 to 2"),
+        ({"groups": np.array([-1, 0, 1, 2])}, InputError, "groups: a mask numbers its features from 0, or from 1, got -1 to 2"),
         ({"budget": 12.5}, BudgetError, "budget: "),
         ({"budget": 15, "method": "exact"}, BudgetError, "exact needs at least 16 evaluations"),
         ({"budget": 31, "method": "exact", "reference": np.zeros((3, 4))}, BudgetError, "exact needs at least 48 evaluations"),
@@ -98,8 +98,8 @@ def test_bad_input_is_refused_before_any_work(
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (lambda x: np.where(x[:, 0] == 0, np.nan, 1.0), "the model returned nan for row 0 with 0 of 4 players present"),
-        (lambda x: np.where((x != 0).sum(axis=1) == 3, np.inf, 1.0), "with 3 of 4 players present"),
+        (lambda x: np.where(x[:, 0] == 0, np.nan, 1.0), "the model returned nan for row 0 with 0 of 4 features present"),
+        (lambda x: np.where((x != 0).sum(axis=1) == 3, np.inf, 1.0), "with 3 of 4 features present"),
         (lambda x: x @ np.ones(5), "the model failed on inputs of shape (10, 4):"),
     ],
 )  # fmt: skip
@@ -111,7 +111,7 @@ def test_bad_models_are_refused(model: Any, message: str) -> None:
 def test_a_bad_row_is_named_by_its_place_in_the_whole() -> None:
     rows = np.ones((9, 3))
     rows[7] = 2
-    with pytest.raises(ModelError, match="for row 7 with 3 of 3 players present"):
+    with pytest.raises(ModelError, match="for row 7 with 3 of 3 features present"):
         explain(
             lambda x: np.where(x.sum(axis=1) == 6, np.nan, 1.0),
             rows,
@@ -151,7 +151,7 @@ def test_output_out_of_range() -> None:
         ({"value": 3}, InputError, "value: "),
         ({"players": 0}, InputError, "players: "),
         ({"value": lambda z: z[:2, 0] * 1.0}, ModelError, "the game returned shape (2,) for 6 coalitions"),
-        ({"value": lambda z: z[:, 0] * np.nan}, ModelError, "the game returned nan for row 0 with 0 of 3 players"),
+        ({"value": lambda z: z[:, 0] * np.nan}, ModelError, "the game returned nan for a coalition with 0 of 3 players"),
     ],
 )  # fmt: skip
 def test_bad_games_are_refused(

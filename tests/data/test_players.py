@@ -120,6 +120,6 @@ def test_names_of_another_number_are_refused() -> None:
     explainer = Explainer(lambda x: x[:, 0], 0, groups=[[0, 1], [2], [3]], feature_names=list("ab"))
     with pytest.raises(
         InputError,
-        match="feature_names: expected 3, one for each player, or 4, one for each input column, got 2",
+        match="feature_names: expected 3, one for each feature, or 4, one for each input column, got 2",
     ):
         explainer(ROWS)

@@ -134,7 +134,7 @@ def test_numbers_for_strings_and_words_for_people() -> None:
     assert answer.display_data is not None
     np.testing.assert_array_equal(answer.data[:, 0], frame["age"])
     assert answer.display_data[:, 1].tolist() == [None if x != x else x for x in frame["city"]]
-    words = sorted({x for x in frame["city"] if x == x})
+    words = sorted(set(frame["city"].dropna()))
     assert [
         words[int(code)] if code < len(words) else None for code in answer.data[:, 1]
     ] == answer.display_data[:, 1].tolist()
@@ -220,9 +220,9 @@ def test_labels_of_a_frames_rows() -> None:
         ),
         (
             [["age", "city"], ["kind"], ["height"]],
-            "groups are incomplete: input columns [4] belong to no player",
+            "groups are incomplete: input columns [4] belong to no group",
         ),
-        ({"age": ["city"]}, "groups: player 'age' leaves out the column of its own name"),
+        ({"age": ["city"]}, "groups: group 'age' leaves out the column of its own name"),
     ],
 )
 def test_groups_by_name_are_checked(groups: Any, message: str) -> None:
@@ -365,8 +365,7 @@ def test_a_missing_column_is_named() -> None:
     ):
         Explainer(model, people())(people().drop(columns="city"))
     with pytest.raises(
-        InputError,
-        match="rows: unexpected column 'label'; drop what the model does not take",
+        InputError, match="rows: unexpected column 'label'; drop what the model does not take"
     ):
         Explainer(model, people())(people().assign(label=1))
 
@@ -622,7 +621,8 @@ def test_cells_like_those_of_a_row(library: str) -> None:
     for row in range(ROWS):
         like = pool.like(row)
         for place, name in enumerate(table.columns):
-            if name not in UNCOMPARED:
+            # narwhals before 2.24 does not know half precision
+            if name not in UNCOMPARED and table[name].dtype != nw.Unknown():
                 texts = [str(cell) for cell in table[name].to_list()]
                 if library == "pyarrow" and texts[row] == "nan":
                     continue  # which is not equal to itself there

@@ -36,7 +36,7 @@ from shearshap import explain
 torch.manual_seed(0)
 network = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Softplus(), torch.nn.Linear(8, 2))
 train, rows = torch.randn(50, 6), torch.randn(9, 6)
-X = rows
+X, X_train = rows, train
 
 
 def model(inputs):
@@ -44,7 +44,7 @@ def model(inputs):
         return network(inputs)[:, 1]
 
 
-exact = explain(network, rows, background=("mean", train), budget=64, output=1)
+exact = explain(network, rows, background=train, budget=3200, output=1)
 """
 
 BEFORE = {"README.md": A_MODEL, "docs/index.md": A_MODEL}

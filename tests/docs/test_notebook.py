@@ -82,9 +82,7 @@ def cells_of(notebook: Any) -> list[Any]:
 def test_every_cell_runs_and_shows_what_it_should(ran: tuple[Any, list[dict[str, str]]]) -> None:
     explainer, explained, means, cohorts, by_age, one, printed = cells_of(ran[0])
     text = explainer.outputs[0]["data"]["text/plain"]
-    assert text == (
-        "Explainer(<HistGradientBoostingRegressor>, ('mean', <DataFrame of shape (442, 10)>))"
-    )
+    assert text == "Explainer(<HistGradientBoostingRegressor>, <DataFrame of shape (442, 10)>)"
     assert "<b>Explanation</b>" in html_of(explained)
     assert "… and 437 more rows" in html_of(explained)
     assert "mean |value|" in html_of(means)

@@ -4,6 +4,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from shearshap import (
 )
 from shearshap.engine import loop, plan
 from shearshap.methods import Auto
+from shearshap.methods.kriging.pairs import PivotedFactor
 
 ROWS = np.random.default_rng(0).normal(size=(40, 6))
 ZEROS = np.zeros(6)
@@ -253,8 +255,42 @@ def test_rows_return_what_their_stages_have_found_until_the_deadline(
     assert part.standard_errors is not None
     assert "have fewer evaluations than the budget allows" in part.notes[0]
     if tol is not None:
-        assert f"{len(part)} of {len(part)} rows did not reach tol=1e-09" in part.notes[1]
+        assert "did not reach tol=1e-09" in part.notes[1]
         assert "pass a longer deadline=" in part.notes[1]
+
+
+@pytest.mark.parametrize("tol", [None, 1e-9])
+@pytest.mark.filterwarnings("ignore:the deadline of", "ignore:.*did not reach tol")
+def test_a_deadline_may_come_between_background_rows(watch: Watch, tol: float | None) -> None:
+    """A row takes about 4 s, and each model call 0.1 s."""
+    explainer = replace(slow(watch, 1), background=ROWS[:8], batch_size=4)
+    whole = explainer(ROWS[8:16], budget=160, tol=tol)
+    for deadline in (4.6, 5.0, 9.3, 14.8):
+        started = watch.now
+        part = explainer(ROWS[8:16], budget=160, tol=tol, deadline=deadline)
+        assert watch.now - started <= deadline + 0.2
+        assert 1 <= len(part) < 8
+        if tol is None:
+            np.testing.assert_allclose(part.values, whole.values[: len(part)], atol=1e-12)
+
+
+def test_pairs_are_selected_in_half_of_the_time(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = PivotedFactor.append
+
+    def slow_step(self: PivotedFactor, found: Any) -> None:
+        watch.now += 1
+        step(self, found)
+
+    monkeypatch.setattr(PivotedFactor, "append", slow_step)
+    rows = np.random.default_rng(7).normal(size=(3, 31))
+    explainer = Explainer(lambda x: np.sin(x).sum(axis=1), np.zeros(31), method="kriging")
+    with pytest.warns(ShearWarning, match="some rows have fewer evaluations than the budget"):
+        part = explainer(rows, budget=500, deadline=8)
+    assert watch.now - 100 <= 5
+    assert 64 <= part.evaluations < 500
+    np.testing.assert_allclose(part.gap, 0, atol=1e-9)
 
 
 def test_a_real_clock_holds_to_about_a_model_call() -> None:
@@ -437,14 +473,14 @@ def test_an_error_leads_to_the_row_and_the_coalition() -> None:
 
     notes = "\n".join(error.__notes__)
     assert "Row 1 has the label 'v'" in notes
-    assert "Players present: a; absent: b, c." in notes
+    assert "Features present: a; absent: b, c." in notes
 
 
 def test_an_error_of_nan_leads_there_too() -> None:
     def model(rows: Floats) -> Floats:
         return np.where((rows[:, 0] == 2) & (rows[:, 1] == 0), np.nan, 1.0)
 
-    with pytest.raises(ModelError, match="nan for row 1 with 1 of 2 players") as caught:
+    with pytest.raises(ModelError, match="nan for row 1 with 1 of 2 features") as caught:
         Explainer(model, np.zeros(2))(np.array([[1.0, 1.0], [2.0, 1.0]]), budget=4)
     assert caught.value.row == 1
     assert caught.value.coalition.tolist() == [True, False]
@@ -462,13 +498,6 @@ def test_an_error_at_once_has_nothing_finished() -> None:
 
 
 # A run
-
-
-def test_a_deadline_binds_for_kriging_too(watch: Watch) -> None:
-    explainer = replace(slow(watch, 1), method="kriging")
-    with pytest.warns(ShearWarning, match=r"the deadline of 30 s came after \d+ of 200 rows"):
-        part = explainer(np.tile(ROWS, (5, 1)), budget=40, deadline=30)
-    assert 12 <= len(part) <= 30
 
 
 def test_a_slow_consumer_uses_up_the_deadline(watch: Watch) -> None:

@@ -28,7 +28,7 @@ from shearshap.interactions.cross import _twice_differentiable
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4))
 ZEROS = np.zeros(4)
-ONLY_EXPLAINED = {"method", "output_names", "seed", "drop_null"}
+ONLY_EXPLAINED = {"method", "output_names", "seed", "drop_null", "semivalue"}
 
 
 def test_it_is_explain_with_its_options_kept() -> None:
@@ -93,7 +93,12 @@ def test_without_a_budget_it_spends_sixteen_a_player_or_all_coalitions(
         ({}, {"max_evals": -3}, BudgetError, "budget: expected a positive integer, got -3"),
         ({}, {"budget": 10.5}, BudgetError, "budget: expected a positive integer, got 10.5"),
         ({}, {"budget": np.inf}, BudgetError, "budget: expected a positive integer, got inf"),
-        ({}, {"interactions": 3}, InputError, "interactions: expected True, for those of pairs, or False; got 3"),
+        ({}, {"interactions": 1}, InputError, "or the largest number of features that act together, from 2 on; got 1"),
+        ({}, {"interactions": 2, "interaction_index": "SIX"}, InputError, "interaction_index: expected one of k-SII, SII, STII, FSII, got 'SIX'"),
+        ({"semivalue": "banzhaf"}, {"interactions": 2}, InputError, "interactions are those of the Shapley value; expected semivalue='shapley', got 'banzhaf'"),
+        ({"semivalue": "banzhaf", "method": "kernel"}, {}, MethodError, "Kernel(paired=False) estimates Shapley values alone; try method='auto', 'kriging' or 'exact'"),
+        ({"semivalue": [0.5, 0.5]}, {}, InputError, "semivalue: expected 4 weights, for 0 to 3 other features, got 2"),
+        ({"semivalue": [0.5, 0.6, 0, 0]}, {}, InputError, "the weights are not negative, and their sum is 1; got [0.5, 0.6, 0.0, 0.0] of sum 1.1"),
         ({"scale": "raw"}, {}, InputError, "got 'raw'; did you mean 'margin'?"),
         ({"background": None}, {"rows": ROWS[:1]}, InputError, "Background data is missing. Pass rows to compare with, for example Explainer(model, X_train)."),
         ({"scale": "chance"}, {}, InputError, "scale: expected one of probability, log-odds, margin, logit"),
@@ -101,10 +106,10 @@ def test_without_a_budget_it_spends_sixteen_a_player_or_all_coalitions(
         ({"output": "yes"}, {}, InputError, "output: there is no output 'yes', as the model's outputs have no names"),
         ({"output_names": ["a"]}, {}, InputError, "output_names: expected 2, one for each output, got 1"),
         ({"output": "yes", "output_names": ["a", "b"]}, {}, InputError, "there is no output 'yes'; the model has 2: a, b (0 to 1)"),
-        ({"feature_names": ["a"]}, {}, InputError, "feature_names: expected 4, one for each player, got 1"),
+        ({"feature_names": ["a"]}, {}, InputError, "feature_names: expected 4, one for each feature, got 1"),
         ({"seed": -1}, {}, InputError, "seed: expected an integer from 0, got -1"),
         ({"device": "gpu"}, {}, InputError, "device: expected one such as 'cpu' or 'cuda:0', got 'gpu'"),
-        ({"groups": {"q": 3.5}}, {}, InputError, "groups: a player's columns are a list of numbers or names, got 3.5"),
+        ({"groups": {"q": 3.5}}, {}, InputError, "groups: a group's columns are a list of numbers or names, got 3.5"),
         ({"groups": (np.zeros(3, dtype=int), np.zeros(1, dtype=int)), "background": (ZEROS[:2], ZEROS[:2])},
          {"rows": (ROWS[:, :2], ROWS[:, 2:])}, InputError, "groups: expected lists of columns or an integer mask of shape (2,), got an array of int64 of shape (3,)"),
         ({"background": ()}, {"rows": (ROWS[:, :2], ROWS[:, 2:])}, InputError, "the rows are a tuple of 2 inputs"),
@@ -288,30 +293,6 @@ def test_statistics_of_several_inputs() -> None:
     answer = Explainer(Mixed(), ("mode", (indices, numbers)))((indices, numbers), budget=128)
     assert answer.values.shape == (4, 7, 2)
     np.testing.assert_allclose(answer.gap, 0, atol=1e-9)
-
-
-def test_a_mask_may_have_captums_leading_axis() -> None:
-    mask = np.array([[0, 0, 1], [2, 2, 1]])
-    images = np.random.default_rng(0).normal(size=(3, 2, 3))
-    plain, theirs = (
-        Explainer(lambda x: x.sum(axis=(1, 2)), np.zeros((2, 3)), groups=groups)(images)
-        for groups in (mask, mask[None])
-    )
-    np.testing.assert_array_equal(plain.values, theirs.values)
-
-
-def test_a_function_of_several_inputs_gets_them_apart_and_in_full() -> None:
-    seen: list[Any] = []
-
-    def model(first: Any, second: Any) -> Floats:
-        seen.append(first)
-        return np.asarray(first[:, 0] + second.sum(axis=1))
-
-    answer = Explainer(model, (np.zeros(1), np.zeros(2)))(
-        (np.full((2, 1), 16777217.0), np.ones((2, 2)))
-    )
-    np.testing.assert_allclose(answer.values, [[16777217, 1, 1]] * 2, rtol=1e-15)
-    assert any((part == 16777217).any() for part in seen)
 
 
 def test_chosen_outputs_without_names_keep_their_numbers() -> None:
@@ -507,7 +488,7 @@ def test_a_row_that_fails_at_a_later_stage_is_named_by_its_place_in_the_whole() 
     rows = np.ones((9, 9))
     rows[5, 0] = 2
     with pytest.raises(
-        ModelError, match="the model returned nan for row 5 with 7 of 9 players present"
+        ModelError, match="the model returned nan for row 5 with 7 of 9 features present"
     ):
         Explainer(model, np.zeros(9), method="kriging")(rows, budget=512, tol=1e-3)
 

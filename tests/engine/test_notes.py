@@ -85,7 +85,6 @@ PROVOKED: dict[str, Callable[[], Explanation]] = {
         WIDE, budget=2 + 4 * 24
     ),
     "labels": lambda: Explainer(LABELS.predict, X[:5])(X[:9]),
-    "clustering": lambda: Explainer(smooth, shap.maskers.Partition(X[:5]))(X[:4]),
     "zero gradient": lambda: Explainer(Steps(), X[:1], method="shear")(
         X[:4], budget=200
     ),
@@ -132,10 +131,3 @@ def test_a_call_inside_a_call_keeps_its_own_notes() -> None:
         outer = Explainer(model, X[:1])(X[:3], budget=64)
     assert outer.notes == ()
     assert "too few" in inner[0].notes[0]
-
-
-def test_notes_are_saved(tmp_path: Any) -> None:
-    with pytest.warns(ShearWarning):
-        explanation = PROVOKED["few evaluations"]()
-    explanation.save(tmp_path / "e.npz")
-    assert Explanation.load(tmp_path / "e.npz").notes == explanation.notes

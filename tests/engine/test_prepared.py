@@ -8,7 +8,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 from games import Floats, network
-from shearshap import BudgetError, Explainer, Explanation, ModelError
+from shearshap import BudgetError, Explainer, Explanation, ModelError, ShearWarning
 from shearshap.trees.solver import METHOD
 
 ROWS = np.random.default_rng(0).normal(size=(60, 8))
@@ -91,3 +91,13 @@ def test_a_budget_that_is_too_small_and_a_row_that_fails_are_errors() -> None:
         prepared.explain(rows, index=list("abcd"))
     assert "label 'c'" in caught.value.__notes__[0]
     assert isinstance(prepared.explain(ROWS[:2]), Explanation)
+
+
+def test_rows_that_miss_the_tolerance_are_noted() -> None:
+    explainer = Explainer(wavy, np.zeros(8), method="leverage")
+    with pytest.warns(ShearWarning, match="did not reach tol=1e-09 within 80 evaluations"):
+        prepared = explainer.prepare(ROWS[:30], budget=80, tol=1e-9)
+    for rows, words in ((ROWS[:2], "2 of 2 rows"), (ROWS[:1], "the row")):
+        with pytest.warns(ShearWarning, match=f"^{words} did not reach"):
+            answer = prepared.explain(rows)
+        assert f"{words} did not reach tol=1e-09 within 80" in answer.notes[-1]

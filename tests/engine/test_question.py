@@ -1,8 +1,5 @@
 """What an explanation knows of its question: background, scale, groups, model and versions."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -84,37 +81,3 @@ def test_modules_and_games() -> None:
     assert stated.scale == "margin"
     game = explain_game(lambda z: z.sum(axis=1) * 1.0, players=3)
     assert (game.background, game.model, game.versions) == (None, None, {})
-
-
-def test_a_file_without_a_question_is_read(tmp_path: Path) -> None:
-    """Files of earlier versions have none."""
-    path = tmp_path / "e.npz"
-    Explainer(PIPELINE, X[:20])(X[:2]).save(path)
-    entries = dict(np.load(path))
-    header = json.loads(entries["shearshap"].tobytes())
-    for field in (*FIELDS, "versions"):
-        del header["fields"][field]
-    entries["shearshap"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    np.savez(path, **entries)
-    old = Explanation.load(path)
-    assert (old.background, old.scale, old.model, old.versions) == (None, None, None, {})
-    assert "stays" in str(old)
-
-
-def test_loading_printing_and_plotting_need_no_torch(tmp_path: Path) -> None:
-    path = tmp_path / "e.npz"
-    Explainer(PIPELINE, X[:20])(X[:4]).save(path)
-    code = f"""
-import sys
-from shearshap import Explanation, plots
-e = Explanation.load({str(path)!r})
-print(e, e._repr_html_(), e.abs().mean())
-plots.waterfall(e)
-plots.bar(e)
-assert "torch" not in sys.modules
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True,
-        env={"MPLBACKEND": "Agg", "PYTHONPATH": ":".join(sys.path)},
-    )  # fmt: skip
-    assert "Pipeline(LogisticRegression): P(stays), against 20 background rows" in done.stdout

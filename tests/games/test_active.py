@@ -9,12 +9,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 
 from games import Floats
 from shearshap import Explanation, explain, model_game
 from shearshap.errors import MethodError, ModelError
-from shearshap.games.active import ActiveGame
 from shearshap.games.marginal import ModelGame
 from shearshap.methods import METHODS, Auto, Kriging
 from shearshap.methods.kriging import Calibration
@@ -269,56 +268,17 @@ def test_active_players_are_those_whose_inputs_differ(data: st.DataObject) -> No
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_missing_inputs_are_the_same_where_both_are() -> None:
+def test_missing_and_infinite_inputs_are_the_same_where_both_are() -> None:
+    nan, inf = torch.nan, torch.inf
     game = replace(
-        game_of(np.ones((1, 4)), np.zeros(4)),
-        inputs=torch.tensor([[torch.nan, torch.nan, 2.0, torch.inf]]),
-        background=torch.tensor([[torch.nan, 1.0, torch.nan, torch.inf]]),
+        game_of(np.ones((1, 5)), np.zeros(5)),
+        inputs=torch.tensor([[nan, nan, 2.0, inf, inf]]),
+        background=torch.tensor([[nan, 1.0, nan, inf, 0.0]]),
     )
     active = game.active_players()
     assert active is not None
-    assert active.tolist() == [[False, True, True, False]]
-
-
-# The game among them
-
-
-def some_game(rows: Floats) -> tuple[ModelGame, ActiveGame]:
-    with model_game(wavy, rows, background=np.zeros(PLAYERS)) as game:
-        active = game.active_players()
-        assert active is not None
-        return game, ActiveGame.of(game, active, int(active.sum(dim=1).max()))
-
-
-def spread_over(own: Tensor, coalitions: Tensor) -> Tensor:
-    """Return coalitions (r, c, q) as those of all players, one by one."""
-    rows, count, _ = coalitions.shape
-    wide = torch.zeros(rows, count, PLAYERS, dtype=torch.bool)
-    for row in range(rows):
-        for place, player in enumerate(own[row].tolist()):
-            wide[row, :, player] = coalitions[row, :, place]
-    return wide
-
-
-@pytest.mark.parametrize("alike", [True, False])
-def test_values_are_those_of_the_whole_game(alike: bool) -> None:
-    rows = np.random.default_rng(0).normal(size=(3, PLAYERS))
-    nulls = [[1, 4], [1, 4], [1, 4]] if alike else [[1, 4], [0, 8], [2, 3]]
-    for row, null in zip(rows, nulls, strict=True):
-        row[null] = 0
-    game, among = some_game(rows)
-    assert among.players == 7
-    coalitions = torch.rand(1, 11, 7) < 0.5
-    expected = game(spread_over(among.own, coalitions.expand(3, -1, -1)))
-    torch.testing.assert_close(among(coalitions), expected)
-
-    own = torch.rand(3, 11, 7) < 0.5
-    expected = game(spread_over(among.own, own))
-    torch.testing.assert_close(among(own), expected)
-    part = among.take(torch.tensor([2, 1]))
-    torch.testing.assert_close(part(own[[2, 1]]), expected[[2, 1]])
-    assert [part.game.global_row(row) for row in range(2)] == [2, 1]
-    torch.testing.assert_close(among.distances(), game.distances().gather(1, among.own))
+    assert active.tolist() == [[False, True, True, False, True]]
+    assert game.distances().tolist() == [[0, 1, 1, 0, 1]]
 
 
 # Calibrations by the number of active players
@@ -345,7 +305,7 @@ def test_a_calibration_of_other_players_is_refused_before_any_work() -> None:
 
     other = Calibration.joined(8, [Calibration.default(5)])
     for method in (Auto(calibration=other), Kriging(calibration=Calibration.default(5))):
-        with pytest.raises(MethodError, match=r"fitted to 9 players, got [58]"):
+        with pytest.raises(MethodError, match=r"fitted to 9 features, got [58]"):
             explain(model, sparse_rows(3), background=np.zeros(9), budget=80, method=method)
     assert not asked
 

@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
@@ -101,25 +100,6 @@ def test_row_by_row_a_batch_makes_no_difference(count: int) -> None:
     answer = Explainer(centred, ZEROS, batch_size=1)(ROWS[:count], budget=8)
     assert answer.notes == ()
     assert answer.check_evaluations == 1
-
-
-def test_rows_that_reach_the_model_changed_are_said_with_what_changed() -> None:
-    """The rows of the background do not show that the model tells 2 from 2.0."""
-    rows = pd.DataFrame({"k": [1, 2, 4], "x": [0.0, 1.0, 2.0]})
-    train = pd.DataFrame({"k": [5, 6, 8], "x": [0.0, 1.0, 2.0]})
-
-    def by_text(frame: pd.DataFrame) -> Floats:
-        return frame["k"].map(lambda number: float(str(number) == "2")).to_numpy()  # type: ignore[no-any-return]
-
-    with pytest.warns(ShearWarning) as caught:
-        answer = Explainer(by_text, ("mean", train))(rows, budget=4)
-    sentence = str(caught[0].message)
-    assert "as they are explained (1 and 0 for row 1;" in sentence
-    assert "column 'k': Int64 becomes Float64" in sentence
-    np.testing.assert_allclose(answer.predictions, 0)
-    assert "1 of the 3 rows from row 0 on differ" in sentence
-    # the three rows as they are, again, and one by one
-    assert answer.check_evaluations == 3 * 3
 
 
 def test_a_model_that_fails_on_the_rows_themselves_is_said() -> None:

@@ -2,6 +2,7 @@
 
 import warnings
 from itertools import chain, combinations
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,13 @@ from games import (
     table_game,
 )
 from shearshap import METHODS, Explainer, model_game
+from shearshap.games import indices
 from shearshap.games.game import FunctionGame
 from shearshap.interactions import kriged
 from shearshap.interactions.cross import cross_contribution
 from shearshap.interactions.indices import (
     estimated_second_differences,
-    exact_interactions,
+    exact_index,
     has_pairs,
     interactions,
 )
@@ -116,7 +118,8 @@ def test_exact_indices_of_every_order(order: int) -> None:
         [interaction_index(table, players) for players in combinations(range(P), order)]
         for table in tables
     ]
-    index = exact_interactions(tensor(tables), order)
+    every = exact_index(tensor(tables), indices.interaction_index("SII", order, P))
+    index = every[:, every.shape[1] - comb(P, order) :]
     np.testing.assert_allclose(index, np.array(expected).reshape(2, -1), atol=1e-12)
 
 
@@ -296,14 +299,6 @@ def test_rows_outputs_order_and_repeats(monkeypatch: pytest.MonkeyPatch) -> None
             one = (slice(row, row + 1), slice(None), slice(output, output + 1))
             alone = interactions(tensor(sets[mixed])[None], values[:, mixed][one], phi[one])
             np.testing.assert_allclose(alone[0, ..., 0], together[row, ..., output], atol=1e-7)
-
-
-def test_a_calibration_is_heeded() -> None:
-    tables, sets = smooth_table(6, 2)[None], some_pairs(6, 8)
-    players = (2.0, -2.0, 0.0, 0.0, 1.0, -1.0)
-    assert (
-        np.abs(found(sets, tables, Calibration(players=players)) - found(sets, tables)).max() > 1e-6
-    )
 
 
 def test_of_too_many_pairs_some_are_used(monkeypatch: pytest.MonkeyPatch) -> None:

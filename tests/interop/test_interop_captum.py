@@ -219,15 +219,6 @@ def test_rows_of_the_same_target_and_baseline_go_together() -> None:
     assert net.largest == 2 * 14  # all but the two ends, which are asked first
 
 
-def test_a_seed_is_a_seed() -> None:
-    net, x = network(8), rows(2, 8)
-    first, again, other = (
-        Shapley(net, seed=seed).attribute(x, target=0, n_samples=30) for seed in (1, 1, 2)
-    )
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
 def test_a_model_keeps_its_mode_and_gradients_reach_a_forward_function() -> None:
     net, x = network(6).train(), rows(2, 6).requires_grad_()
     modes = []

@@ -18,7 +18,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from shearshap import Explainer, Explanation, InputError, ShearWarning
+from shearshap import Explainer, Explanation, InputError
 from shearshap.interop.shap import OPTIONS, RENAMED
 from small_explanation import NAMES, explanation, texts
 
@@ -216,12 +216,16 @@ def test_a_masker_of_a_frame_goes_by_names() -> None:
     np.testing.assert_allclose(ours.values, plain.values)
 
 
-def test_a_clustering_of_columns_is_not_used_and_told() -> None:
+def test_a_clustering_of_columns_is_a_hierarchy_with_the_values_of_shap() -> None:
     rows = table(20)
-    with pytest.warns(ShearWarning, match="shap's Partition has a clustering .* not Owen") as told:
-        ours = Explainer(product, shap.maskers.Partition(rows[:7]))(rows[:3])
-    assert told[0].filename == __file__
-    np.testing.assert_array_equal(ours.values, Explainer(product, rows[:7])(rows[:3]).values)
+    masker = shap.maskers.Partition(rows[:7])
+    ours = Explainer(product, masker, method="exact")(rows[:3])
+    linked = Explainer(product, rows[:7], groups=masker.clustering, method="exact")(rows[:3])
+    theirs = shap.explainers.Partition(product, masker)(rows[:3], max_evals=1000)
+    np.testing.assert_array_equal(ours.values, linked.values)
+    np.testing.assert_allclose(ours.values, theirs.values, atol=1e-9)
+    prepared = Explainer(product, masker, method="exact").prepare(rows[:3])
+    np.testing.assert_allclose(prepared.explain(rows[:3]).values, theirs.values, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -315,7 +319,7 @@ def test_other_options_of_explainers_name_ours(options: dict[str, Any], message:
         ({"batch_size": 100}, "batch_size=100 is shap's; here, pass Explainer(..., batch_size=)"),
         ({"outputs": [0, 2]}, "outputs= is shap's; here, pass Explainer(..., output=)"),
         ({"main_effects": True}, "main_effects=True is shap's; here, pass interactions=True"),
-        ({"interactions": 3}, "interactions: expected True, for those of pairs, or False; got 3"),
+        ({"interactions": "all"}, "interactions: expected False, True for pairs of features, or the largest number"),
     ],
 )  # fmt: skip
 def test_other_options_of_calls_name_ours(options: dict[str, Any], message: str) -> None:

@@ -29,7 +29,7 @@ def test_tables_hold_a_line_for_each_row_player_and_output(
                 assert next(lines) == {
                     "row": row,
                     "output": output,
-                    "player": name,
+                    "feature": name,
                     "value": one.values[row, player],
                     "standard_error": one.standard_errors[row, player],
                     "data": ours.data[row, player],

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -363,6 +364,20 @@ def test_what_was_damaged_is_made_again() -> None:
 
 
 @pytest.mark.slow
+def test_trees_of_a_folder_without_a_background_follow_their_covers() -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    frame = table()[["a", "b", "s"]].assign(s=lambda frame: frame["s"].astype("category"))
+    model = lightgbm.LGBMRegressor(n_estimators=5, min_child_samples=5, n_jobs=1, verbose=-1)
+    joblib.dump(model.fit(frame, frame["a"] * frame["s"].cat.codes), "trees.joblib")
+    outcome = explained(
+        model="trees.joblib", trust=True, background=None, budget=None, method="auto", keep=(),
+        drop=("c", "k"),
+    )  # fmt: skip
+    assert outcome.notes == ()
+    expected = model.predict(frame, pred_contrib=True)[:, :-1]
+    np.testing.assert_allclose(values()[["value.a", "value.b", "value.s"]], expected, atol=1e-12)
+
+
 def test_a_background_that_was_damaged_or_replaced_is_refused() -> None:
     options: dict[str, Any] = {"background": None, "budget": 22 * ROWS}
     explained(**options)

@@ -252,7 +252,7 @@ def test_interactions_go_to_a_file_of_their_own() -> None:
     text = done("score.py:pairs", "rows.csv", *words)
     assert "\n            values.interactions.parquet, pair by pair\n" in text
     found = pd.read_parquet("values.interactions.parquet")
-    assert list(found.columns) == ["row", "output", "player", "other", "value"]
+    assert list(found.columns) == ["row", "output", "player", "other", "value", "standard_error"]
     pair = found[(found.player == "b") & (found.other == "s")]
     np.testing.assert_allclose(pair.value, [3, 0, 5], atol=1e-9)
     for _ in range(2):  # its own files are replaced
@@ -329,7 +329,7 @@ def test_the_program_explains() -> None:
         (".", (), "model: . is a folder without a model; expected a folder that"),
         ("score.py:predict", ("--drop", "d"), "drop: there is no column 'd' in rows.csv; there are: a, b, s"),
         ("score.py:predict", ("--drop", "a"), "the model failed on inputs of shape (18, 2): KeyError: 'a' (first on row 0"),
-        ("score.py:hollow", ("--background", "absent.csv"), "the model returned nan for row 1 with 3 of 3 players"),
+        ("score.py:hollow", ("--background", "absent.csv"), "the model returned nan for row 1 with 3 of 3 features"),
         ("score.py:predict", ("--background", "rows.txt"), "background: expected a file that ends in .csv, .parquet"),
         ("score.py:predict", ("--background", "mean:no.csv"), "background: there is no file no.csv"),
         ("score.py:predict", ("--background", "b.csv"), "background: b.csv: column 'b' is missing (2 of 3 are: "),
@@ -385,7 +385,7 @@ def test_rows_that_were_done_outlive_a_model_that_fails(here: Path, out: str) ->
     message = failed("score.py:fails_late", "many.csv", *MEAN, out=out)
     assert message.startswith("the model failed on inputs of shape ")
     assert "RuntimeError: no 300 " in message
-    assert "(first on row 300 with 2 of 2 players present); what" in message
+    assert "(first on row 300 with 2 of 2 features present); what" in message
     assert message.endswith(f" rows, is in {kept}")
     assert 16 <= finished_rows(message) <= 300
     check_partial(kept, finished_rows(message))
@@ -601,9 +601,7 @@ def test_a_disk_that_runs_full_leaves_nothing_half_written(
     assert not list(here.glob("*.partial"))
 
 
-def test_a_report_that_cannot_be_written_leaves_the_values(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_report_that_cannot_be_written_leaves_the_values(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -198,6 +198,7 @@ def test_a_node_that_dies_changes_no_value(cluster: Any, undisturbed: pd.DataFra
     (node,) = cluster.worker_nodes
     (raylet,) = node.all_processes["raylet"]
     Path("doomed").write_text(str(raylet.process.pid))
+    wait_for(lambda: ray.available_resources().get("CPU") == 2)  # cancelled tasks are gone
     summary = job().run(executor=KillingANode(cluster, node), progress=False)
     assert (summary.rows, summary.rows_failed) == (ROWS, 0)
     assert 1 <= summary.retries <= 2

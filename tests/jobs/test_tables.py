@@ -17,12 +17,7 @@ from explain_command import done, written
 from explain_command import refusal as failed
 from shearshap.errors import InputError
 from shearshap.jobs import tables
-from shearshap.jobs.shards import (
-    InputColumns,
-    InputFile,
-    survey,
-    unified,
-)
+from shearshap.jobs.shards import InputColumns, InputFile, survey, unified
 
 pytestmark = pytest.mark.usefixtures("here")
 

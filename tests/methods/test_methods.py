@@ -33,22 +33,11 @@ from shearshap import (
     explain,
     explain_game,
 )
-from shearshap.games.coalitions import (
-    allocate,
-    distinct_pairs,
-    distinct_sets,
-    pair_caps,
-    subsets,
-)
+from shearshap.games.coalitions import distinct_sets, subsets
 from shearshap.games.game import FunctionGame
 from shearshap.methods.base import Method
 from shearshap.methods.exact import shapley_transform
-from shearshap.methods.shear import (
-    Differences,
-    join,
-    max_cooperators,
-    subset_weights,
-)
+from shearshap.methods.shear import Differences, join, max_cooperators, subset_weights
 from shearshap_lab.baselines import (
     BASELINES,
     AppendixKernel,
@@ -397,19 +386,6 @@ def test_pairs_are_drawn_whole_and_without_replacement(method: Method) -> None:
 # Combinatorics
 
 
-@few
-@given(players=st.integers(2, 12), data=st.data())
-def test_distinct_sets_are_distinct_and_of_the_size_asked(
-    players: int, data: st.DataObject
-) -> None:
-    size = data.draw(st.integers(1, players - 1))
-    count = data.draw(st.integers(0, comb(players, size)))
-    sets = distinct_sets(players, size, count, np.random.default_rng(0))
-    assert sets.shape == (count, players)
-    assert (sets.sum(axis=1) == size).all()
-    assert len(np.unique(sets, axis=0)) == count
-
-
 @pytest.mark.parametrize(
     ("players", "size", "count", "times"), [(5, 2, 3, 2000), (30, 7, 900, 20)], ids=str
 )
@@ -438,30 +414,6 @@ WRONG: list[tuple[type[Method], dict[str, str]]] = [
 def test_unknown_options_are_refused(method: type[Method], options: dict[str, str]) -> None:
     with pytest.raises(MethodError, match="expected one of"):
         method(**options)
-
-
-@few
-@given(players=st.integers(2, 9))
-def test_all_pairs_are_all_coalitions_but_the_ends(players: int) -> None:
-    half = distinct_pairs(players, pair_caps(players), np.random.default_rng(0))
-    both = np.concatenate((half, ~half))
-    assert len(np.unique(both, axis=0)) == len(both) == (1 << players) - 2
-
-
-@few
-@given(
-    total=st.integers(0, 300),
-    strata=st.lists(st.tuples(st.floats(0.01, 10), st.integers(0, 80)), min_size=1, max_size=8),
-    seed=st.integers(0, 1000),
-)
-def test_allocation_spends_all_it_can(
-    total: int, strata: list[tuple[float, int]], seed: int
-) -> None:
-    wanted, caps = np.array([w for w, _ in strata]), [c for _, c in strata]
-    counts = allocate(total, wanted, caps, np.random.default_rng(seed))
-    assert counts.sum() == min(total, sum(caps))
-    assert (counts >= 0).all()
-    assert (counts <= caps).all()
 
 
 # Sizes

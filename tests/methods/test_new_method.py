@@ -54,9 +54,7 @@ def _others(player: int, players: int, draws: int, rng: np.random.Generator) -> 
     return np.insert(order < size, player, False, axis=1)
 
 
-METHODS: dict[str, Method] = {
-    "monte-carlo": MonteCarlo(),
-}
+METHODS: dict[str, Method] = {"monte-carlo": MonteCarlo()}
 
 
 MANY_SEEDS = "the_mean_over_seeds_is_the_shapley_value"

@@ -1,8 +1,8 @@
 """Standard errors: against slow transcriptions, against the errors themselves, and as a rule for stopping."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import comb, inf
+from math import comb
 
 import numpy as np
 import pytest
@@ -38,15 +38,13 @@ from shearshap import (
     model_game,
 )
 from shearshap.engine.plan import BLOCK_BYTES
-from shearshap.engine.results import StageEstimate, estimate_fields
 from shearshap.engine.run import Options
 from shearshap.engine.sampling import explained_blocks
 from shearshap.games.game import CoalitionValues, FunctionGame, Game
 from shearshap.games.marginal import ModelGame
 from shearshap.methods import Auto, name_of
-from shearshap.methods.base import Design, Estimate, Method
+from shearshap.methods.base import Design, Method
 from shearshap.methods.kernel import interleaved
-from shearshap.methods.standard_errors import moderated_errors
 from shearshap_lab.data import load
 from shearshap_lab.networks import train
 
@@ -181,36 +179,6 @@ def test_permutations_spread_over_orders(antithetic: bool) -> None:
     assert answer.standard_errors is not None
     np.testing.assert_allclose(answer.standard_errors[0], moderated(draws))
     assert answer.degrees_of_freedom == len(draws) + 1
-
-
-@pytest.mark.parametrize("count", [4, 5, 20, 200])
-def test_errors_far_below_those_of_other_players_are_raised(count: int) -> None:
-    """By the formula in plain numpy, for draws (r, d, p, k)."""
-    rng = np.random.default_rng(count)
-    sizes = rng.lognormal(sigma=2, size=6)[:, None]
-    draws = sizes * rng.normal(size=(3, count, 6, 2))
-    errors, freedom = moderated_errors(torch.tensor(draws), torch.zeros(3, 1, 2).double())
-    assert freedom == count + 1
-    assert errors.shape == (3, 6, 2)
-    for row in range(3):
-        for output in range(2):
-            slow = moderated(draws[row, :, :, output])
-            np.testing.assert_allclose(errors[row, :, output], slow, rtol=1e-10)
-
-    plain = draws.std(axis=1, ddof=1) / np.sqrt(count)
-    assert (errors.numpy() >= plain * (1 - 1e-12)).all()
-    lower = plain**2 < (plain**2).mean(axis=1, keepdims=True)
-    assert (errors.numpy()[lower] > plain[lower]).all()
-    np.testing.assert_allclose(errors.numpy()[~lower], plain[~lower], rtol=1e-12)
-
-
-@pytest.mark.parametrize("size", [1e-300, 1e200])
-def test_raised_errors_of_huge_and_tiny_draws(size: float) -> None:
-    draws = torch.tensor(np.random.default_rng(0).normal(size=(1, 9, 5, 1)))
-    none = torch.zeros(1, 1, 1).double()
-    plain, _ = moderated_errors(draws, none)
-    scaled, _ = moderated_errors(size * draws, none)
-    np.testing.assert_allclose(scaled / size, plain, rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["permutation", "permutation-antithetic", "leverage", "kriging"])
@@ -448,38 +416,6 @@ def test_intervals_hold_the_exact_values_where_rows_stop(census: Case, name: str
     assert 0.9 <= np.mean([census.covered(answer) for answer in answers]) <= 0.99
 
 
-@dataclass(frozen=True)
-class Known(Design):
-    """A design whose estimate is given."""
-
-    given: Estimate
-    wants_agreement: bool  # type: ignore[misc]
-    coalitions: Tensor = field(default_factory=lambda: torch.zeros(1, 2, 3, dtype=torch.bool))
-
-    def estimate(self, _values: Tensor) -> Estimate:
-        return self.given
-
-
-def converged_after(moves: list[float], *, errors: float, agrees: bool, freedom: int = 9) -> Bools:
-    """Which rows stop at a tolerance of 0.1 if one value of each moved by so much."""
-    before = torch.tensor(np.random.default_rng(0).normal(size=(len(moves), 3, 2)))
-    values = before.clone()
-    values[:, 1, 1] += torch.tensor(moves)
-    estimate = Estimate(values, torch.full_like(values, errors), freedom)
-    rows = torch.arange(len(moves))
-    ends = torch.arange(2.0)[:, None].expand(len(moves), 2, 2)
-    answer = StageEstimate.of(rows, Known(estimate, wants_agreement=agrees), ends, 2, before)
-    return np.asarray(answer.converged(0.1).numpy())
-
-
-def test_values_that_moved_by_more_than_twice_the_tolerance_do_not_stop() -> None:
-    moves = [0.0, 0.19, -0.19, 0.21, -0.21, 3.0]
-    assert converged_after(moves, errors=0.05, agrees=True).tolist() == 3 * [True] + 3 * [False]
-    assert converged_after(moves, errors=0.05, agrees=False).all()
-    assert not converged_after(moves, errors=0.11, agrees=True).any()
-    assert not converged_after(moves, errors=0.05, agrees=True, freedom=6).any()
-
-
 @pytest.mark.parametrize("method", ["kriging", "auto"])
 def test_kriging_stops_at_its_second_stage_at_the_earliest(method: str) -> None:
     """However large the tolerance: 60 coalitions of 20 players are one stage, 64 are two."""
@@ -707,16 +643,6 @@ def test_no_more_rows_than_fit_are_worked_on_at_once(
 
 
 # Sizes
-
-
-def test_unknown_and_overflown_standard_errors_are_infinite() -> None:
-    phi = torch.ones(1, 3, 1)
-    values = torch.ones(1, 4, 1)
-    errors = torch.tensor([[[0.5], [torch.nan], [torch.inf]]])
-    known = estimate_fields(Estimate(phi, errors), values)["standard_errors"]
-    none = estimate_fields(Estimate(phi), values)["standard_errors"]
-    assert known.flatten().tolist() == [0.5, inf, inf]
-    assert none.flatten().tolist() == [inf, inf, inf]
 
 
 def _first(z: Bools) -> Floats:

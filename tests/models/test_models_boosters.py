@@ -1,6 +1,5 @@
 """Every objective of XGBoost, LightGBM and CatBoost: our numbers are the model's own, or we say why not."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -399,19 +398,3 @@ def test_names_with_spaces_and_names_like_numbers() -> None:
 def test_models_that_are_not_fitted(model: Any) -> None:
     with pytest.raises((InputError, ModelError), match=r"is it fitted\?|fit"):
         explained(model, ROWS)
-
-
-@pytest.mark.slow
-def test_exact_agrees_with_shaps_tree_explainer_in_margin_space() -> None:
-    model = XgbC(n_estimators=40, max_depth=4, n_jobs=1).fit(ROWS, TWO)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import shap
-
-        tree = shap.TreeExplainer(
-            model, ROWS[:1], feature_perturbation="interventional", model_output="raw"
-        )
-        theirs = tree(ROWS[10:60])
-    ours = Explainer(model, ROWS[:1], method="exact", scale="margin")(ROWS[10:60], budget=8)
-    np.testing.assert_allclose(ours.values, theirs.values, atol=1e-4)
-    np.testing.assert_allclose(ours.base_values, theirs.base_values, atol=1e-4)

@@ -9,17 +9,9 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
-    BertModel,
-    PreTrainedTokenizerFast,
-    pipeline,
-)
 
 from games import Floats, all_coalitions, exact_shares
-from shearshap import Explainer, InputError, ModelError, ShearWarning
+from shearshap import Explainer, InputError, ModelError, ShearWarning, plots
 from shearshap.engine import loop
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -37,7 +29,10 @@ SIZES: dict[str, Any] = {
 
 @pytest.fixture(scope="module", name="classifier")
 def _classifier() -> tuple[Any, Any]:
-    """A tiny classifier of texts, and its tokenizer."""
+    """A tiny classifier of texts, and its tokenizer; transformers takes long to import."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+
     rules = Tokenizer(
         models.WordPiece({word: at for at, word in enumerate(KNOWN)}, unk_token="[UNK]")
     )
@@ -98,6 +93,8 @@ def test_shear_differentiates_a_text_at_its_embeddings(classifier: tuple[Any, An
 
 
 def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
+    from transformers import pipeline
+
     model, tokenizer = classifier
     pair = Explainer(classifier, output=1)(["the film was good"])
     piped = Explainer(pipeline("text-classification", model=model, tokenizer=tokenizer), output=1)(
@@ -123,8 +120,12 @@ def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
         ({}, pl.DataFrame({"good": ["not bad"]}), "got a DataFrame; pass"),
         ({}, [], "rows: expected a list of texts, got none"),
         ({}, [""], "rows: text 0 has no tokens: ''"),
-        ({"feature_names": ["a"]}, ["good"], "feature_names: the players of a text"),
-        ({"groups": "letters"}, ["good"], "groups: for texts, expected 'tokens' or 'words'"),
+        ({"feature_names": ["a"]}, ["good"], "feature_names: the features of a text"),
+        (
+            {"groups": "letters"},
+            ["good"],
+            "groups: for texts, expected 'tokens', 'words' or 'sentences'",
+        ),
         ({"background": "[BLANK]"}, ["good"], "background: the tokenizer has no token '[BLANK]'"),
         ({"background": np.zeros(3)}, ["good"], "background: for texts, expected a token"),
     ],
@@ -137,6 +138,8 @@ def test_bad_texts(
 
 
 def test_a_text_model_without_its_tokenizer_says_what_it_lacks(classifier: tuple[Any, Any]) -> None:
+    from transformers import BertConfig, BertModel
+
     model, tokenizer = classifier
     lacks_tokenizer = "reads texts by its tokenizer; pass both, Explainer((model, tokenizer))"
     cases: list[tuple[Any, Any, Any, str]] = [
@@ -222,7 +225,7 @@ def test_an_error_leads_to_the_text_it_came_of(
     monkeypatch.setattr(type(model), "forward", forward)
     texts = ["the film", "not bad", "good", "the great film"]
     labels = ["a", "b", "c", "d"]
-    with pytest.raises(ModelError, match=r"\(first on row 3 with [12] of 3 players") as caught:
+    with pytest.raises(ModelError, match=r"\(first on row 3 with [12] of 3 features") as caught:
         Explainer(classifier, method=method)(texts, budget=16, index=labels)
     error = caught.value
     assert error.row == 3
@@ -233,4 +236,21 @@ def test_an_error_leads_to_the_text_it_came_of(
     assert "great" in present
     notes = "".join(error.__notes__)
     assert "Row 3 has the label 'd'." in notes
-    assert f"Players present: {present}; absent: {absent}." in notes
+    assert f"Features present: {present}; absent: {absent}." in notes
+
+
+def test_words_are_in_sentences(classifier: tuple[Any, Any]) -> None:
+    text = "the film was good! the acting was awful!"
+    explainer = Explainer(classifier, groups="sentences", output="positive")
+    answer = explainer([text], budget=1000)
+    assert answer.method == "exact"
+    words = answer.feature_names
+    assert answer.hierarchy is not None
+    assert list(dict.fromkeys(answer.hierarchy)) == [
+        (" ".join(words[: len(words) // 2]),),
+        (" ".join(words[len(words) // 2 :]),),
+    ]
+    folded = answer.fold()
+    assert len(folded.feature_names) == 2
+    np.testing.assert_allclose(folded.gap, 0, atol=1e-6)
+    plots.text(folded)

@@ -155,8 +155,7 @@ SLOW = ("compiled", "exported")
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in MODULES],
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in MODULES]
 )
 def test_a_module_is_explained_by_its_own_predictions(name: str) -> None:
     if name == "data parallel" and torch.cuda.is_available():

@@ -5,18 +5,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from lightgbm import LGBMClassifier
 from scipy.special import logit
 from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
 from sklearn.ensemble import (
+    GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
     StackingClassifier,
     VotingClassifier,
 )
 from sklearn.feature_selection import RFE, SelectKBest
-from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.linear_model import (
+    LinearRegression,
+    LogisticRegression,
+    RidgeClassifier,
+    SGDClassifier,
+)
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
@@ -31,11 +38,12 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import all_estimators
 from torch import nn
 
 from games import Floats, network, people
 from shearshap import Explainer, Explanation, InputError, ModelError, ShearWarning
-from shearshap.models.sklearn import estimator, made_columns
+from shearshap.models.sklearn import LOGISTIC, estimator, made_columns
 
 NUMBERS, LABELS = make_classification(
     400, 5, n_informative=4, n_redundant=0, n_classes=2, random_state=0
@@ -75,6 +83,24 @@ def test_log_odds_and_margins_of_a_classifier() -> None:
         match=r"one score for two classes, that of 'yes' \(1\), got 0; try scale='log-odds'",
     ):
         explained(model, NUMBERS, scale="margin", output=0)
+
+
+@pytest.mark.parametrize("name", [*LOGISTIC, "exponential", "huber", "pipeline", "boosters"])
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_log_odds_are_those_of_the_probabilities(name: str) -> None:
+    models: dict[str, Any] = {
+        "exponential": GradientBoostingClassifier(loss="exponential"),
+        "huber": SGDClassifier(loss="modified_huber", random_state=0),
+        "SGDClassifier": SGDClassifier(loss="log_loss", random_state=0),
+        "pipeline": make_pipeline(StandardScaler(), LogisticRegression()),
+        "boosters": make_pipeline(StandardScaler(), LGBMClassifier(n_estimators=5, verbose=-1)),
+    }
+    model = models[name] if name in models else dict(all_estimators("classifier"))[name]()
+    chances = model.fit(FRAME, WORDS).predict_proba(FRAME[10:15]).clip(1e-7, 1 - 1e-7)
+    odds = explained(model, FRAME, scale="log-odds")
+    assert odds.output_names == ["no", "yes"]
+    np.testing.assert_allclose(odds.predictions, logit(chances), rtol=1e-6)
+    assert odds.method.startswith("exact (") == (name not in ("exponential", "huber"))
 
 
 def test_a_linear_models_margin_is_shared_as_its_terms() -> None:

@@ -182,12 +182,7 @@ def own_numbers(name: str, model: Any, rows: Floats) -> dict[str | None, Any]:
         chances = model.predict_proba(rows)
         if name == "MultiOutputClassifier":
             chances = np.stack([target[:, 1] for target in chances], axis=1)
-        return {
-            **numbers,
-            None: chances,
-            "probability": chances,
-            "log-odds": log_odds(chances),
-        }
+        return {**numbers, None: chances, "probability": chances, "log-odds": log_odds(chances)}
     if name in BY_MARGINS:
         return {**numbers, None: numbers["margin"]}
     method = model.score_samples if name == "KernelDensity" else model.predict

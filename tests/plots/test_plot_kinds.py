@@ -109,13 +109,7 @@ def test_strings_with_an_order_of_their_own_and_texts_of_numbers_keep_their_colo
 
 
 @pytest.mark.parametrize(
-    "draw",
-    [
-        plots.waterfall,
-        lambda sample: plots.bar(sample[0]),
-        plots.force,
-        plots.text,
-    ],
+    "draw", [plots.waterfall, lambda sample: plots.bar(sample[0]), plots.force, plots.text]
 )
 def test_a_legend_says_which_colour_raises_and_which_lowers(draw: Any) -> None:
     legend = draw(explanation()).get_legend()

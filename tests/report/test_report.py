@@ -136,15 +136,6 @@ def test_the_same_page_is_the_same_file(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["first.html", "second.html"]
 
 
-def test_a_page_that_cannot_be_rendered_leaves_the_old_file(tmp_path: Path) -> None:
-    path = write(sample(), tmp_path / "report.html")
-    before = path.read_bytes()
-    twice = Section("same", "s", ())
-    with pytest.raises(ValueError, match="must be its own"):
-        write(Page("t", (), (twice, twice)), path)
-    assert path.read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("text", "html"),
     [

@@ -16,16 +16,7 @@ from pypdf import PdfReader
 import browser
 from shearshap import Explanation
 from shearshap.jobs import Result
-from shearshap.report import (
-    Figure,
-    Line,
-    Page,
-    Panel,
-    Section,
-    chart,
-    render,
-    write,
-)
+from shearshap.report import Figure, Line, Page, Panel, Section, chart, render, write
 from shearshap.report import rows as rows_module
 from shearshap.report.explained import page, shown_outputs
 from shearshap.report.summary import highlights
@@ -421,10 +412,7 @@ def test_the_lines_of_a_chart_share_their_scale(driver: "Chrome", path: Path, wi
 def test_marks_stand_where_their_numbers_are(driver: "Chrome", tmp_path: Path) -> None:
     """From 0 to 100 with a margin of 4 at either end, 50 is in the middle and 0 at 4 of 108."""
     dots = {"#123456": [50.0, -1.0, 50.0, 0.0, 50.0, 1.0]}
-    lines = [
-        Line("a_b", "7", bar=(100.0, 0.0), whisker=(25.0, 50.0)),
-        Line("swarm", dots=dots),
-    ]
+    lines = [Line("a_b", "7", bar=(100.0, 0.0), whisker=(25.0, 50.0)), Line("swarm", dots=dots)]
     figure = Figure("f", (Panel("", chart(lines, alt="", unit="units")),), "")
     drawn = Page("t", (), (Section("s", "s", (), (figure,)),))
     browser.visit(driver, write(drawn, tmp_path / "chart.html"), width=1280)

@@ -76,12 +76,6 @@ def test_pairs_go_by_word_and_still_add_up() -> None:
     )
 
 
-def test_the_largest_words_are_kept() -> None:
-    sample = texts()
-    largest = sample.abs().mean().top(2).feature_names
-    assert set(by_word(sample, 2).feature_names) == set(largest)
-
-
 # plots
 
 

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shearshap import Explainer, Explanation, InputError, explain
+from shearshap.games.indices import sets_up_to
 from shearshap.methods.kriging import Calibration
 from shearshap.result.axes import axes, declared
 from shearshap.result.explanation import Floats
@@ -57,6 +58,12 @@ def full(rows: int = 3, players: int = 4, outputs: int | None = None) -> Explana
         row_evaluations=spent,
         converged=rng.random(rows) < 0.5,
         interactions=rng.normal(size=(rows, players, players, *k)),
+        interaction_errors=rng.random((rows, players, players, *k)),
+        set_values=rng.normal(size=(rows, len(sets_up_to(players, 3)), *k)),
+        set_errors=rng.random((rows, len(sets_up_to(players, 3)), *k)),
+        interaction_index="FSII",
+        interaction_order=3,
+        semivalue="Banzhaf value",
         cross_contribution=rng.random((rows, players, players)),
         feature_names=[f"player {player}" for player in range(players)],
         data=rng.normal(size=(rows, players)),
@@ -109,7 +116,7 @@ def test_what_is_not_given_is_filled_in() -> None:
 def test_every_shape_is_held_against_the_declared_axes(outputs: int | None) -> None:
     whole = full(outputs=outputs)
     names = [name for name in declared(whole) if name != "values"]
-    assert len(names) == 10
+    assert len(names) == 13
     for name in names:
         array = getattr(whole, name)
         message = rf"{name}: expected an array of shape .*, that is \(r.*\), got \(2,"
@@ -589,17 +596,20 @@ def test_a_wide_table_joins_the_data() -> None:
 @pytest.mark.parametrize("outputs", [None, 2])
 def test_interactions_have_a_line_for_each_pair(backend: Any, outputs: int | None) -> None:
     pytest.importorskip(backend)
-    whole = full(2, 3, outputs)
+    whole = replace(full(2, 3, outputs), set_values=None, set_errors=None)
     found = iter(lines(whole.to_frame(backend, interactions=True)))
     for row in range(2):
         for first in range(3):
             for second in range(first, 3):
                 for number, name in enumerate(whole.output_names):
                     pairs = whole.output(number).interactions
+                    errors = whole.output(number).interaction_errors
                     assert pairs is not None
+                    assert errors is not None
                     assert next(found) == {
                         "row": f"id-{row}", "output": name, "player": f"player {first}",
                         "other": f"player {second}", "value": pairs[row, first, second],
+                        "standard_error": errors[row, first, second],
                     }  # fmt: skip
     assert next(found, None) is None
 

@@ -250,11 +250,11 @@ def test_a_table_becomes_a_frame(backend: Any) -> None:
     frame = table.to_frame(backend)
     columns = frame.column_names if backend == "pyarrow" else list(frame.columns)
     assert columns == [
-        "cohort", "output", "player", "value", "lower", "upper", "standard_error", "rows",
+        "cohort", "output", "feature", "value", "lower", "upper", "standard_error", "rows",
     ]  # fmt: skip
     assert len(frame) == 12
-    assert list(drawn().mean().to_frame().columns)[:2] == ["output", "player"]
-    first = table.to_frame().query("cohort == 'b' and output == 'output 1' and player == 'x2'")
+    assert list(drawn().mean().to_frame().columns)[:2] == ["output", "feature"]
+    first = table.to_frame().query("cohort == 'b' and output == 'output 1' and feature == 'x2'")
     assert first["value"].item() == pytest.approx(table.values[1, 2, 1])
 
 

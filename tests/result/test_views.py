@@ -14,12 +14,6 @@ from shearshap.result.text import cell_content
 # waterfall
 
 
-def test_a_single_player_beyond_the_most_has_its_own_step() -> None:
-    sample = explanation(players=5)
-    assert len(views.waterfall(sample, 0, 4).steps) == 5
-    assert [step.name for step in views.waterfall(sample, 0, 3).steps[3:]] == ["2 others"]
-
-
 @pytest.mark.parametrize(
     ("size", "gap", "visible"),
     [
@@ -40,18 +34,6 @@ def test_a_gap_is_a_step_unless_it_rounds_to_0(size: float, gap: float, visible:
     )
     names = [step.name for step in views.waterfall(sample, 0, 3).steps]
     assert names == (["age", views.GAP] if visible else ["age"])
-
-
-# bars and intervals
-
-
-@pytest.mark.parametrize("nothing", [None, 0.0, 1e-12, np.nan, np.inf])
-def test_without_known_errors_there_are_no_intervals(nothing: float | None) -> None:
-    sample = explanation(errors=False)
-    errors = None if nothing is None else np.full_like(sample.values, nothing)
-    sample = replace(sample, standard_errors=errors)
-    assert not views.margins(sample).any()
-    assert not any(step.margin for step in views.waterfall(sample, 0, 30).steps)
 
 
 # swarms

@@ -207,10 +207,7 @@ def test_one_of_several_outputs_is_chosen_by_name_or_number(tmp_path: Path) -> N
         tmp_path / "rows.csv", index=False
     )
     served = prepare(job(tmp_path, model=f"{tmp_path / 'two.py'}:predict", background="mean"))
-    with (
-        listening(make_app(served)) as place,
-        httpx.Client(base_url=place) as client,
-    ):
+    with listening(make_app(served)) as place, httpx.Client(base_url=place) as client:
         row = {"a": 5.0, "b": 1.0}
         every = explained(client, row)
         assert every["outputs"] == served.outputs

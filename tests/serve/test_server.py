@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,9 +20,10 @@ from shearshap.cli import app as command
 from shearshap.errors import InputError, ModelError
 from shearshap.jobs import Job
 from shearshap.jobs.models import importing
+from shearshap.result.explanation import spent_evaluations
 from shearshap.serve import Service
 from shearshap.serve.prepared import prepare
-from shearshap.serve.schemas import evaluations_of, plain_rows
+from shearshap.serve.schemas import plain_rows
 
 MODEL = """
 import numpy as np
@@ -56,7 +58,7 @@ OPTIONS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "multilabel": ({"returns": "margin", "scale": "probability", "multilabel": True}, {"returns": "margin", "scale": "probability"}),
     "drop": ({"drop": ("e",)}, {}),
     "seed": ({"seed": 1}, {}),
-    "tol": ({"tol": 0.1, "budget": 60}, {"budget": 60}),
+    "tol": ({"tol": 0.1, "budget": 60, "method": "auto"}, {"budget": 60, "method": "auto"}),
 }  # fmt: skip
 """Options of a job, each with and without it; others that it needs are in both."""
 
@@ -70,13 +72,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("options")
     (place / "model.py").write_text(MODEL)
     rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.gamma(2, 0.5, size=(40, 6)), columns=list("abcdef"))
+    table = pd.DataFrame(rng.gamma(2, 0.5, size=(12, 6)), columns=list("abcdef"))
     table.to_csv(place / "rows.csv", index=False)
     return place
 
 
 def job(folder: Path, function: str = "predict", **options: Any) -> Job:
-    given: dict[str, Any] = {"background": "mean:rows.csv", "budget": 30} | options
+    usual = {"background": "mean:rows.csv", "budget": 30, "method": "leverage"}
+    given: dict[str, Any] = usual | options
     if given["background"] is not None:
         given["background"] = given["background"].replace("rows.csv", str(folder / "rows.csv"))
     place = f"{folder / 'model.py'}:{function}"
@@ -98,7 +101,7 @@ def assert_served(chosen: Job, expected: Explanation) -> None:
         np.testing.assert_allclose(own, other, rtol=1e-5, atol=1e-7)
     for name in ("base_values", "predictions"):
         np.testing.assert_allclose(getattr(answer, name), getattr(expected, name))
-    assert evaluations_of(answer) == evaluations_of(expected)
+    assert (spent_evaluations(answer) == spent_evaluations(expected)).all()
 
 
 def differs(explanation: Explanation, other: Explanation) -> bool:
@@ -118,8 +121,28 @@ def test_the_service_answers_what_explain_writes(option: str, folder: Path) -> N
 
 @pytest.mark.parametrize("background", [None, "sample:rows.csv:9", "kmeans:rows.csv:3"])
 def test_the_service_has_the_background_of_explain(background: str | None, folder: Path) -> None:
-    chosen = job(folder, background=background, budget=1300)
+    chosen = job(folder, background=background, budget=190, method="auto")
     assert_served(chosen, chosen.run().explanation)
+
+
+def test_trees_without_a_background_follow_their_covers_in_the_service(tmp_path: Path) -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(size=80), "city": rng.choice(["Bern", "Oslo"], 80)})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame["city"] = frame["city"].astype("category")
+    worth = frame["age"] * frame["city"].cat.codes
+    model = lightgbm.LGBMRegressor(n_estimators=5, min_child_samples=5, n_jobs=1, verbose=-1)
+    joblib.dump(model.fit(frame, worth), tmp_path / "model.joblib")
+
+    served = prepare(
+        Job(model=str(tmp_path / "model.joblib"), data=tmp_path / "rows.csv", trust=True)
+    )
+    answer = served.explain(plain_rows(served.rows)[:1])
+    assert "training data" in served.background
+    np.testing.assert_allclose(
+        answer.values, model.predict(frame[:1], pred_contrib=True)[:, :-1], atol=1e-12
+    )
 
 
 def test_the_model_is_called_with_no_more_than_the_batch_size(folder: Path) -> None:

@@ -258,14 +258,6 @@ def test_a_pipeline_is_explained_on_its_own_columns() -> None:
     assert np.abs(answer.values[:, 0] - inner.values[:, :5].sum(axis=1)).max() > 1e-6
 
 
-def test_one_group_of_all_columns_has_all() -> None:
-    model = xgboost.XGBRegressor(n_estimators=5).fit(ROWS, REAL)
-    answer = explained(model, ROWS[:5], groups=[list(range(6))])
-    np.testing.assert_allclose(
-        answer.values[:, 0], answer.predictions - answer.base_values, atol=1e-6
-    )
-
-
 # Ways to call
 
 

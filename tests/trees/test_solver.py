@@ -42,7 +42,7 @@ from shearshap.games.marginal import ModelGame
 from shearshap.interactions.indices import estimated_second_differences, interactions
 from shearshap.jobs import InProcess, Job
 from shearshap.trees import proof, solver
-from shearshap.trees.solver import METHOD, ExactForest
+from shearshap.trees.solver import METHOD, ExactSum
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(120, 6))
@@ -115,6 +115,9 @@ FAMILIES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
     ),
     "hist margin": lambda: (
         HistGradientBoostingClassifier(**HIST).fit(GAPS, TWO), GAPS, {"scale": "margin"},
+    ),
+    "hist log-odds": lambda: (
+        HistGradientBoostingClassifier(**HIST).fit(GAPS, TWO), GAPS, {"scale": "log-odds"},
     ),
     "hist categories": lambda: (
         HistGradientBoostingRegressor(**HIST, categorical_features="from_dtype").fit(
@@ -251,8 +254,7 @@ PIPELINES: dict[str, Callable[[], Pipeline]] = {
         xgboost.XGBRegressor(**XGB),
     ),
     "nested": lambda: make_pipeline(
-        make_pipeline(encoded(sparse_output=False), "passthrough"),
-        lightgbm.LGBMRegressor(**LIGHT),
+        make_pipeline(encoded(sparse_output=False), "passthrough"), lightgbm.LGBMRegressor(**LIGHT)
     ),
     "nothing before": lambda: make_pipeline(HistGradientBoostingRegressor(**HIST)),
 }
@@ -391,13 +393,13 @@ def test_trees_stop_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     watch = SimpleNamespace(now=0.0)
     watch.monotonic = lambda: watch.now
     monkeypatch.setattr(loop, "time", watch)
-    explained = ExactForest.explained
+    explained = ExactSum.explained
 
-    def slow(self: ExactForest, game: ModelGame, *args: Any) -> Explanation:
+    def slow(self: ExactSum, game: ModelGame, *args: Any) -> Explanation:
         watch.now += game.rows
         return explained(self, game, *args)
 
-    monkeypatch.setattr(ExactForest, "explained", slow)
+    monkeypatch.setattr(ExactSum, "explained", slow)
     model = RandomForestRegressor(**FEW).fit(ROWS, REAL)
     with pytest.warns(ShearWarning, match="the deadline of 10 s came after 10 of 30 rows"):
         part = Explainer(model, ROWS[:7])(ROWS[10:40], deadline=10)

@@ -178,10 +178,10 @@ def cover_coalition_values(forest: Forest, owner: Integers, players: int, seen: 
 
 # Against all coalitions
 
-COLUMNS = 7
+COLUMNS = 5
 OWNERS = {
     "columns": np.arange(COLUMNS),
-    "groups": np.array([2, 0, 1, 0, 2, 3, 2]),
+    "groups": np.array([2, 0, 1, 0, 3]),
     "one player": np.zeros(COLUMNS, dtype=np.int64),
 }
 COMPILED = pytest.param("compiled walk", marks=pytest.mark.slow)  # numba compiles for seconds
@@ -249,8 +249,8 @@ def test_values_are_those_of_all_coalitions(
 ) -> None:
     force(monkeypatch, way)
     players = int(owner.max()) + 2  # one owns nothing
-    seen = random_rows(5, COLUMNS, seed=1)
-    background = random_rows(6, COLUMNS, seed=2)
+    seen = random_rows(4, COLUMNS, seed=1)
+    background = random_rows(4, COLUMNS, seed=2)
     for outputs in (1, 3):
         check(random_forest(shape, COLUMNS, outputs), owner, players, seen, background)
         check(random_forest(shape, COLUMNS, outputs), owner, players, seen, None)

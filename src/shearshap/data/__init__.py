@@ -16,7 +16,12 @@ from typing import Any
 import narwhals.stable.v2 as nw
 
 from shearshap.data.arrays import encode_array, encode_several
-from shearshap.data.background import Background, ParsedBackground, parse_background
+from shearshap.data.background import (
+    Background,
+    ParsedBackground,
+    groups_or_clustering,
+    parse_background,
+)
 from shearshap.data.display import Index, row_labels, without_column
 from shearshap.data.frames import (
     Frame,
@@ -59,6 +64,7 @@ def encode(
     seed
         That of a sample of background rows.
     """
+    groups = groups_or_clustering(groups, background)
     grouping = Grouping(_made_columns(groups), feature_names)
     frame = None
     if isinstance(rows, tuple):

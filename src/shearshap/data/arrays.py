@@ -19,7 +19,7 @@ promoted to a common type if that would change the background:
     indices      int64, 7            float32             int64
 
 Indices, such as those of an embedding's rows, are what a tensor of integers holds. When the rows'
-type changes, all predictions are compared with the model's own (games/agreement.py).
+type changes, all predictions are compared with the model's own (games/marginal.py).
 
 A tuple of inputs, for a model of several, lies side by side in one tensor of floating numbers:
 
@@ -44,6 +44,7 @@ from torch import Tensor
 
 from shearshap.data.background import (
     STATISTICS,
+    Conditional,
     ParsedBackground,
     Selection,
     is_single_number,
@@ -66,6 +67,8 @@ from shearshap.data.tensors import (
     numeric,
 )
 from shearshap.errors import InputError
+from shearshap.games.batches import to_device
+from shearshap.games.conditional import Sampler
 from shearshap.models import AdaptedModel
 
 
@@ -85,6 +88,20 @@ def encode_array(
     dtype = _common_type(rows, table, background, model)
     decode = array_decoder(rows, table.dtype, model)
     mixed = _placed(table.flatten(1), model, dtype)
+    absent = _placed(background, model, dtype)
+    sampler = None
+    notes = chosen.notes
+    if given.conditional is not None:
+        if len(shape) > 1:
+            raise InputError(
+                f"background: Conditional is for tables (r, d), got rows of shape {shape}; pass "
+                "background rows"
+            )
+        train, own = (in_type_of_numpy(part.cpu()).astype(np.float64) for part in (source, table))
+        law = given.conditional.fitted(train, own, columns or range(shape[0]), given.seed)
+        sampler = Sampler.of(law, absent)
+        absent = given.conditional.draws(law, given.seed).to(absent.device)
+        notes += law.notes
     unmixed = mixed.reshape(-1, *shape) if model.takes_tensors else rows
 
     def original_rows(which: slice) -> Any:
@@ -94,10 +111,11 @@ def encode_array(
 
     return Inputs(
         rows=mixed,
-        background=_placed(background, model, dtype),
+        background=absent,
         shape=shape,
         owner=players.owner,
         names=players.names,
+        paths=players.paths,
         decode=decode,
         display=NumberDisplay(table.flatten(1), mixed, players.owner, players.columns),
         index=np.arange(len(table)),
@@ -105,14 +123,15 @@ def encode_array(
         type_changes=_type_changes(rows, table.dtype, dtype, model),
         weights=chosen.weights,
         background_description=chosen.description,
-        notes=chosen.notes,
+        notes=notes,
+        sampler=sampler,
     )
 
 
 def _placed(rows: Tensor, model: AdaptedModel, dtype: torch.dtype) -> Tensor:
     """Return rows (n, d) on the model's device and in the type to mix in."""
     usable = rows.clone() if rows.is_inference() else rows
-    placed = usable.to(model.device, dtype)
+    placed = to_device(usable, model.device, dtype)
     if not model.takes_missing:  # else what is not finite is never mixed by numbers
         check_range(placed)
     return placed
@@ -331,6 +350,7 @@ def encode_several(
         shape=(layout.width,),
         owner=players.owner,
         names=players.names,
+        paths=players.paths,
         decode=decode,
         display=NumberDisplay(numbers, numbers, players.owner, players.columns),
         index=np.arange(len(mixed)),
@@ -451,6 +471,11 @@ def _check_counts(counts: list[int]) -> None:
 
 def _parsed_parts(background: Any, inputs: int, seed: int) -> list[ParsedBackground]:
     """Return the background of each input, taken apart."""
+    if isinstance(background, Conditional):
+        raise InputError(
+            f"background: Conditional is for tables (r, d), got a tuple of {inputs} inputs; pass "
+            "background rows"
+        )
     if isinstance(background, ParsedBackground):
         return [replace(background, rows=part) for part in background.rows]
     parsed = [parse_background(part, seed) for part in _background_parts(background, inputs)]

@@ -9,6 +9,7 @@ With one background row, v(S) is eq. 2 of the paper. With several it is their av
     ("kmeans", rows, 20)        up to 20 of them, near the centres of clusters, weighted by size
     ("all", rows)               all of them
     ("mean", rows)              one row: their mean; or "median", "mode"
+    Conditional(rows)           none: absent features are drawn given the present ones
 
 A sample depends on the number of rows and the seed alone, so that arrays of as many rows, the
 inputs of one model, have the same rows chosen.
@@ -17,22 +18,24 @@ Backgrounds that shap makes are known by the names of their classes, so that sha
 
     shap.kmeans(X, 10)               rows, each with the size of its cluster as its weight
     shap.maskers.Independent(X)      rows
-    shap.maskers.Partition(X)        rows; the clustering of columns is ignored, with a warning
+    shap.maskers.Partition(X)        rows; the clustering of columns is the hierarchy of groups
     other maskers                    refused: they do not replace absent features by rows
 """
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
-from shearshap.errors import InputError, warn
+from shearshap.errors import InputError
+from shearshap.games.conditional import KINDS, Distribution, fitted
 
 Statistic = Callable[[NDArray[Any], NDArray[np.int64]], NDArray[Any]]
 """Rows (b, d), and the player that owns each input (d,), to one row (d,)."""
@@ -101,6 +104,70 @@ Points = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, eq=False)
+class Conditional:
+    """A background for features that move together: absent ones are drawn given the present ones.
+
+    The distribution is fitted to training rows, once for each seed of an explainer. The model only
+    gets values that the training rows have; but "gaussian" draws any numbers for arrays of floats.
+
+    Parameters
+    ----------
+    train
+        Training rows: an array, a tensor or a frame, with the columns of the rows to explain.
+    kind
+        "copula" (default): a Gaussian copula, for columns of any kind. Of equal values, such as
+        categories, each owns an interval of the normal scale as wide as its share of the training
+        rows. Categories without an order are ordered by their rows' mean on the first principal
+        component of all columns. "gaussian": columns of numbers with a normal distribution.
+        "empirical": the training rows nearest in the present features, weighted by a kernel.
+        "learned": a small network that predicts each column from any others. A note says if the
+        copula predicts held-out rows better.
+    samples
+        Draws of the absent features. Standard errors count them, and all evaluations are counted.
+    """
+
+    train: Any
+    kind: Literal["copula", "gaussian", "empirical", "learned"] = "copula"
+    samples: int = 100
+    #: fitted before, by the seed and the columns
+    _fitted: dict[Any, Distribution] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the kind and the number of samples."""
+        if self.kind not in KINDS:
+            kinds = ", ".join(map(repr, KINDS))
+            raise InputError(f"Conditional: expected the kind {kinds}; got {self.kind!r}")
+        is_integer = isinstance(self.samples, int) and not isinstance(self.samples, bool)
+        if not is_integer or self.samples < 2:
+            raise InputError(f"Conditional: expected 2 or more samples, got {self.samples!r}")
+
+    def fitted(
+        self, train: NDArray[np.float64], rows: NDArray[np.float64], names: Sequence[Any], seed: int
+    ) -> Distribution:
+        """Return the distribution of training rows (n, d), for rows to explain (r, d), as numbers.
+
+        `names` are those of the columns.
+        """
+        for argument, numbers in (("rows", rows), ("background", train)):
+            missing = np.flatnonzero(~np.isfinite(numbers).all(axis=0))
+            if missing.size:
+                raise InputError(
+                    f"{argument}: column {names[missing[0]]!r} has missing numbers, and "
+                    "Conditional needs complete rows; fill them in, or drop these rows"
+                )
+        if len(train) < 2:
+            raise InputError(f"background: Conditional needs 2 or more rows, got {len(train)}")
+        key = (seed, tuple(names))
+        if key not in self._fitted:
+            self._fitted[key] = fitted(self.kind, torch.from_numpy(train), seed)
+        return self._fitted[key]
+
+    def draws(self, law: Distribution, seed: int) -> Tensor:
+        """Return the draws (b, m) of a distribution."""
+        return law.draws(self.samples, np.random.default_rng([seed, 1]))
+
+
+@dataclass(frozen=True, eq=False)
 class ParsedBackground:
     """The background that a user passed, taken apart: what to make of which rows."""
 
@@ -113,6 +180,7 @@ class ParsedBackground:
     is_default: bool = False  #: whether the user gave none: trees then follow their own covers
     note: str | None = None  #: for the user, if the rows are used
     may_be_alone: bool = False  #: whether one row to explain may be its own background
+    conditional: Conditional | None = None  #: if absent features are drawn given the present ones
 
     @property
     def of_explained(self) -> bool:
@@ -126,6 +194,10 @@ class ParsedBackground:
 
     def select(self, rows: int, points: Points) -> "Selection":
         """Choose from a number of rows; `points` are what k-means compares."""
+        if self.conditional is not None:
+            kind, samples = self.conditional.kind, self.conditional.samples
+            words = f"{samples:,} samples of features that move together ({kind} of {rows:,} rows)"
+            return Selection(None, words)
         if self.chosen is not None:
             return self.chosen
         if self.of_explained:
@@ -176,11 +248,19 @@ class Selection:
     weights: NDArray[np.float64] | None = None  #: (b,) with the sum 1; None: they count equally
 
 
-Background = ArrayLike | float | Tensor | Mapping[str, Any] | tuple[Any, ...] | ParsedBackground
+Background = (
+    ArrayLike
+    | float
+    | Tensor
+    | Mapping[str, Any]
+    | tuple[Any, ...]
+    | Conditional
+    | ParsedBackground
+)
 """What a user may pass.
 
 Rows of any kind, a row by name, a number for all inputs, or a name in CHOICES or STATISTICS and
-rows; of a sample and of k-means, how many rows too.
+rows; of a sample and of k-means, how many rows too. Or a distribution of rows.
 """
 
 
@@ -190,8 +270,15 @@ def parse_background(background: Any, seed: int = 0) -> ParsedBackground:
         return ParsedBackground(None, None, seed=seed, is_default=True)
     if isinstance(background, ParsedBackground):
         return background
+    if isinstance(background, Conditional):
+        return ParsedBackground("all", background.train, seed=seed, conditional=background)
     if isinstance(background, str):
         raise _name_error(background)
+    return _parse_rows(background, seed)
+
+
+def _parse_rows(background: Any, seed: int) -> ParsedBackground:
+    """Take rows apart, or a tuple of a name and rows."""
     if not starts_with_name(background):
         rows, weights, is_shap = _rows_and_weights(background)
         return ParsedBackground("all" if is_shap else None, rows, weights=weights, seed=seed)
@@ -260,42 +347,21 @@ def _kmeans(
     A cluster is the rows that are nearest to a centre: its background row is one of them, and its
     weight their share. There are fewer rows than asked for if a centre has none.
     """
+    # not at the top: it takes a while to import
+    from scipy.cluster.vq import kmeans2
+
     read = _sample(rows, MAX_CLUSTERED, seed)
     own = points(read)
-    distances = cdist(own, _centres(own, min(count, len(own)), seed), "sqeuclidean")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a cluster may be empty
+        centres, _ = kmeans2(own, min(count, len(own)), KMEANS_STEPS, minit="++", seed=seed)
+    distances = cdist(own, centres, "sqeuclidean")
     members = distances.argmin(axis=1)[:, None] == np.arange(distances.shape[1])
     nearest = np.where(members, distances, np.inf).argmin(axis=0)
     sizes = members.sum(axis=0)
     used = np.flatnonzero(sizes)
     in_order = used[nearest[used].argsort()]
     return read[nearest[in_order]], sizes[in_order] / len(own)
-
-
-def _centres(points: NDArray[np.float64], count: int, seed: int) -> NDArray[np.float64]:
-    """Return the centres (k, m) of k clusters of points (n, m), by Lloyd's algorithm.
-
-    It starts from points drawn far from one another (Arthur and Vassilvitskii, "k-means++", 2007).
-    """
-    generator = np.random.default_rng(seed)
-    centres = points[[generator.integers(len(points))]]
-    gaps = np.full(len(points), np.inf)
-    while len(centres) < count:
-        gaps = np.minimum(gaps, cdist(points, centres[-1:], "sqeuclidean")[:, 0])
-        if not gaps.any():  # all points are centres
-            break
-        drawn = generator.choice(len(points), p=gaps / gaps.sum())
-        centres = np.concatenate([centres, points[[drawn]]])
-
-    for _ in range(KMEANS_STEPS):
-        nearest = cdist(points, centres, "sqeuclidean").argmin(axis=1)
-        members = np.eye(len(centres))[nearest]
-        sizes = members.sum(axis=0)[:, None]
-        means = members.T @ points / np.maximum(sizes, 1)
-        moved = np.where(sizes > 0, means, centres)
-        if np.array_equal(moved, centres):
-            break
-        centres = moved
-    return centres
 
 
 def standardised(table: NDArray[Any]) -> NDArray[np.float64]:
@@ -372,12 +438,18 @@ def _summary(summary: Any) -> WeightedRows:
     return _named(summary.data, names), None if equal else weights
 
 
+def groups_or_clustering(groups: Any, background: Any) -> Any:
+    """Return the user's groups or, without any, the clustering of columns of a masker of shap."""
+    is_shap = type(background).__module__.partition(".")[0] == "shap"
+    return getattr(background, "clustering", None) if groups is None and is_shap else groups
+
+
 def _masker_rows(masker: Any) -> Any:
     """Return the background rows of `shap.maskers.Independent` or `Partition`."""
-    if masker.clustering is not None or masker.partition is not None:
-        warn(
-            f"shap's {type(masker).__name__} has a clustering of the columns, which is not used: "
-            "these are Shapley values, and not Owen values; to keep columns together pass groups="
+    if masker.partition is not None:
+        raise InputError(
+            f"background: the partition of shap's {type(masker).__name__} cannot be used here; "
+            "pass its rows, and groups="
         )
     return _named(masker.data, masker.feature_names if masker.output_dataframe else None)
 

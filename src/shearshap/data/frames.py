@@ -11,7 +11,7 @@ A model that was trained with names gets its columns in the order that it was tr
 
 Rows and background are mixed in one type for each column. The background takes on the types of the
 rows. If that would change its cells, both get a common type, and all predictions are compared with
-the model's own (games/agreement.py):
+the model's own (games/marginal.py):
 
     rows           background          mixed as
     float32        float64             float32, whose precision is enough
@@ -159,15 +159,20 @@ def with_columns(frame: Frame, columns: Sequence[Column]) -> Frame:
 
 
 def trained_order(frame: Frame, names: Sequence[str], argument: str) -> list[str]:
-    """Return a frame's columns in the order of a model's names, or raise with what does not fit.
+    """Return a frame's columns in the order of a model's names, or raise with what does not fit."""
+    order = columns_of_model(frame.columns, names)
+    _check_columns(frame, order, argument)
+    return order
+
+
+def columns_of_model(columns: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return the columns that a model's names stand for; a name without one as it is.
 
     A space in a column's name may be an underscore in the model's, as in LightGBM.
     """
-    by_model_name = {name.replace(" ", "_"): name for name in frame.columns}
-    present = set(frame.columns)
-    order = [name if name in present else by_model_name.get(name, name) for name in names]
-    _check_columns(frame, order, argument)
-    return order
+    by_model_name = {name.replace(" ", "_"): name for name in columns}
+    present = set(columns)
+    return [name if name in present else by_model_name.get(name, name) for name in names]
 
 
 def aligned(frame: Frame, columns: Sequence[str], argument: str) -> Frame:
@@ -405,6 +410,8 @@ def _converted(column: Column, like: Column, *, exactly: bool = True) -> Column 
     except Exception:  # noqa: BLE001  (every library refuses in its own way)
         return None
     new: Column = nw.from_native(cast, series_only=True).alias(column.name)
+    if like.dtype == nw.String() and new.dtype != nw.String():
+        return None  # pandas before 3 keeps words as objects, which anything can become
     return None if exactly and values_of(column) != values_of(new) else new
 
 

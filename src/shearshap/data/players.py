@@ -10,7 +10,7 @@ called age, rome, oslo, bern and sex:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,9 @@ from shearshap.errors import InputError
 
 Columns = Sequence[int] | Sequence[str] | int | str | slice
 Mask = NDArray[np.integer[Any]]
-Groups = Mapping[Any, Columns] | Sequence[Columns] | Mask | tuple[Mask, ...] | None
+Paths = tuple[tuple[str, ...], ...]
+Linkage = NDArray[np.floating[Any]]
+Groups = Mapping[Any, Any] | Linkage | Sequence[Columns] | Mask | tuple[Mask, ...] | None
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Players:
     owner: NDArray[np.int64]  #: (d,) the player that owns each input
     names: list[str]  #: of the players; empty if they are not known
     columns: Sequence[str]  #: the names of the inputs; empty if they are not known
+    #: the groups that each player is in, from the largest to the smallest; None without any
+    paths: Paths | None = None
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,17 @@ class Grouping:
 
     def players(self, shape: tuple[int, ...]) -> Players:
         """Return the players of rows of a shape, under the names that the user gave."""
+        if is_nested(self.groups):
+            flat, paths = _flattened(self.groups)
+            players = replace(self, groups=flat).players(shape)
+            # columns that the groups leave out come last, and are in none
+            alone = int(players.owner.max()) + 1 - len(paths)
+            every = (*paths, *((),) * alone)
+            return replace(players, paths=every if any(every) else None)
+        if is_linkage(self.groups):
+            players = replace(self, groups=None).players(shape)
+            names = players.names or [f"x{column}" for column in range(len(players.owner))]
+            return replace(players, paths=_clusters(self.groups, names))
         if self.feature_names is None:
             owner, names = _owners_and_names(self.groups, shape, self.columns, self.columns)
             return Players(owner, names, self.columns)
@@ -61,7 +76,7 @@ class Grouping:
         if of_inputs:
             return Players(owner, names, of_inputs)
 
-        wanted = f"{count}, one for each player"
+        wanted = f"{count}, one for each feature"
         if count != inputs:
             wanted += f", or {inputs}, one for each input column"
         raise InputError(f"feature_names: expected {wanted}, got {len(given)}")
@@ -117,9 +132,7 @@ def _numbered(group: Any, columns: Sequence[str], inputs: int) -> list[Any]:
 
     members = [group] if isinstance(group, str | int | np.integer) else group
     if not isinstance(members, Iterable):
-        raise InputError(
-            f"groups: a player's columns are a list of numbers or names, got {group!r}"
-        )
+        raise InputError(f"groups: a group's columns are a list of numbers or names, got {group!r}")
     numbers = []
     for member in members:
         if isinstance(member, str) and member not in columns:
@@ -141,8 +154,8 @@ def _completed(groups: dict[Any, Any], inputs: int, columns: Sequence[str]) -> d
         name = columns[column] if columns else f"x{column}"
         if name in groups:
             raise InputError(
-                f"groups: player {name!r} leaves out the column of its own name; add it, or rename "
-                "the player"
+                f"groups: group {name!r} leaves out the column of its own name; add it, or rename "
+                "the group"
             )
         complete[name] = [column]
     return complete
@@ -155,8 +168,86 @@ def _names(owner: NDArray[np.int64], columns: Sequence[str]) -> list[str]:
     names = []
     for player in range(int(owner.max()) + 1):
         own = [columns[int(column)] for column in np.flatnonzero(owner == player)]
-        names.append(" + ".join(own) if len(own) <= 2 else f"{own[0]} + {len(own) - 1} more")
+        names.append(_joined_name(own))
     return names
+
+
+def _joined_name(own: Sequence[str]) -> str:
+    return " + ".join(own) if len(own) <= 2 else f"{own[0]} + {len(own) - 1} more"
+
+
+# Hierarchies: groups within groups
+
+
+def is_nested(groups: Any) -> bool:
+    """Return whether groups are a mapping that has mappings, or columns by their names alone."""
+    if not isinstance(groups, Mapping):
+        return False
+    return any(isinstance(each, Mapping) or each is None for each in groups.values())
+
+
+def is_linkage(groups: Any) -> bool:
+    """Return whether groups are a linkage matrix of SciPy, (d - 1, 4) of floats."""
+    shape: Any = getattr(groups, "shape", ())
+    return len(shape) == 2 and shape[1] == 4 and np.asarray(groups).dtype.kind == "f"
+
+
+def _flattened(groups: Any) -> tuple[dict[str, Any], Paths]:
+    """Return the columns of each player by its name, and the groups that each is in.
+
+    A mapping is a group. None stands for the column of that name:
+
+        {"home": {"street": None, "rooms": [1, 2]}, "age": [3]}
+        street ["street"], rooms [1, 2], age [3]    in    (home,), (home,), ()
+    """
+    flat: dict[str, Any] = {}
+    paths: list[tuple[str, ...]] = []
+
+    def add(group: Mapping[Any, Any], path: tuple[str, ...]) -> None:
+        for key, inside in group.items():
+            name = str(key)
+            if isinstance(inside, Mapping):
+                if not inside:
+                    raise InputError(f"groups: group {name!r} is empty; give it columns or groups")
+                add(inside, (*path, name))
+                continue
+            if name in flat:
+                raise InputError(f"groups: two features are called {name!r}; rename one of them")
+            flat[name] = [key] if inside is None else inside
+            paths.append(path)
+
+    add(groups, ())
+    return flat, tuple(paths)
+
+
+def _clusters(linkage: Any, names: Sequence[str]) -> Paths:
+    """Return the clusters of a linkage matrix that each of its d columns is in.
+
+    Row n joins two of the columns 0 ... d - 1 and clusters d, d + 1, ... to the cluster d + n.
+    """
+    count = len(names)
+    joined = np.asarray(linkage)[:, :2]
+    latest = count + np.arange(len(joined))[:, None]
+    is_tree = (
+        len(joined) == count - 1
+        and np.isfinite(joined).all()
+        and (joined < latest).all()
+        and np.array_equal(np.sort(joined, axis=None), np.arange(2 * count - 2))
+    )
+    if not is_tree:
+        raise InputError(
+            f"groups: expected the linkage matrix ({count - 1}, 4) of {count} columns, in which "
+            f"every column and cluster is joined once, got an array {joined.shape[0]} x 4 that is "
+            "no such tree; try scipy.cluster.hierarchy.linkage"
+        )
+    members = [[column] for column in range(count)]
+    paths: list[list[str]] = [[] for _ in names]
+    for pair in joined[:-1].astype(np.int64).tolist():
+        cluster = sorted(column for part in pair for column in members[part])
+        members.append(cluster)
+        for column in cluster:
+            paths[column].insert(0, _joined_name([names[each] for each in cluster]))
+    return tuple(map(tuple, paths))
 
 
 # Masks: the number of a player for every input
@@ -216,7 +307,7 @@ def _from_mask(mask: NDArray[np.int64]) -> NDArray[np.int64]:
     lowest = int(mask.min())
     if lowest < 0:
         raise InputError(
-            f"groups: a mask numbers its players from 0, or from 1, got {lowest} to "
+            f"groups: a mask numbers its features from 0, or from 1, got {lowest} to "
             f"{int(mask.max())}"
         )
     _, owner = np.unique(mask.reshape(-1), return_inverse=True)
@@ -231,7 +322,7 @@ def _from_lists(lists: list[list[Any]], inputs: int) -> NDArray[np.int64]:
     for player, own in enumerate(lists):
         if not own or np.ndim(own) != 1 or np.asarray(own).dtype.kind not in "iu":
             raise InputError(
-                f"groups: player {player} needs a list of input columns (integers), got {own!r}"
+                f"groups: group {player} needs a list of input columns (integers), got {own!r}"
             )
     columns = np.concatenate(lists).astype(np.int64)
     outside = columns[(columns < 0) | (columns >= inputs)]
@@ -246,14 +337,14 @@ def _from_lists(lists: list[list[Any]], inputs: int) -> NDArray[np.int64]:
         column = int(claims.argmax())
         players = [player for player, own in enumerate(lists) if column in own]
         raise InputError(
-            f"groups overlap: input column {column} is in the groups of players {players}; list "
+            f"groups overlap: input column {column} is in the groups {players}; list "
             "each column once, or pass a mask as an array"
         )
     if (claims == 0).any():
         missing = np.flatnonzero(claims == 0)
         raise InputError(
-            f"groups are incomplete: input columns {missing[:8].tolist()} belong to no player "
-            f"({missing.size} in all); every column needs one (a player of its own will do)"
+            f"groups are incomplete: input columns {missing[:8].tolist()} belong to no group "
+            f"({missing.size} in all); every column needs one (a group of its own will do)"
         )
 
     owner = np.empty(inputs, np.int64)

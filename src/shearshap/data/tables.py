@@ -53,17 +53,15 @@ from shearshap.data.frames import (
     native_type,
     native_types,
     number_table,
+    numbers_of,
     type_changes,
     with_columns,
 )
 from shearshap.data.players import Grouping, Players
-from shearshap.data.tensors import (
-    MAX_EXACT_INTEGER,
-    Inputs,
-    check_tensor,
-    refuse_masked,
-)
+from shearshap.data.tensors import MAX_EXACT_INTEGER, Inputs, check_tensor, refuse_masked
 from shearshap.errors import InputError
+from shearshap.games.conditional import Sampler
+from shearshap.result.text import part_of
 
 Cells = NDArray[np.int64]
 
@@ -102,14 +100,23 @@ def encode_frame(
     alike = pool.like(count)
     cells = torch.where(torch.from_numpy(alike), count, own)
     notes = chosen.notes
+    absent = cells[count:]
+    sampler = None
+    if given.conditional is not None:
+        train, rows = _numbers_of_both(source, frame, given.conditional.kind)
+        law = given.conditional.fitted(train, rows, frame.columns, given.seed)
+        sampler = Sampler.of(law, absent, torch.from_numpy(np.concatenate((rows, train))))
+        absent = given.conditional.draws(law, given.seed)
+        notes += law.notes
     if given.statistic is not None and given.chosen is None:
         notes += _equal_notes(alike[:count], frame, players)
     return Inputs(
         rows=cells[:count],
-        background=cells[count:],
+        background=absent,
         shape=(width,),
         owner=players.owner,
         names=players.names,
+        paths=players.paths,
         decode=lambda mixes: pool.mix(mixes.cpu().numpy()),
         display=CellDisplay(frame, players.owner),
         index=np.arange(count),
@@ -121,6 +128,7 @@ def encode_frame(
         weights=chosen.weights,
         background_description=chosen.description,
         notes=notes,
+        sampler=sampler,
     )
 
 
@@ -139,8 +147,9 @@ def _equal_notes(alike: NDArray[np.bool_], frame: Frame, players: Players) -> tu
     if not worst:
         return ()
     first, *others = worst[:MAX_NAMED]
-    text = f"{first} equals the background in {counts[first]:,} of {len(frame):,} rows"
-    text += "".join(f", {name} in {counts[name]:,}" for name in others)
+    text = f"{first} equals the background in {part_of(counts[first], len(frame), 'row')}"
+    for name in others:
+        text += f", {name} too" if len(frame) == 1 else f", {name} in {counts[name]:,}"
     their = "its value is" if len(worst) == 1 else "their values are"
     return (f"{text}, so {their} 0 there.",)
 
@@ -170,6 +179,65 @@ def _pooled(rows: Frame, background: Frame) -> Frame:
     # each part has its own list of categories, and those that only the background has come last
     native = pooled.to_native().unify_dictionaries().combine_chunks()
     return nw.from_native(native, eager_only=True)
+
+
+# Numbers of any columns, for distributions of rows
+
+
+def _numbers_of_both(
+    train: Frame, rows: Frame, kind: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return training rows (n, d) and rows to explain (r, d) as numbers.
+
+    A column without numbers has the places of its values in order. Ordered categories are in their
+    own order, and others in that of their rows' mean on the first principal component.
+    """
+    tables = (np.empty(train.shape), np.empty(rows.shape))
+    component = None
+    for place, name in enumerate(train.columns):
+        if all(is_numeric_or_boolean(each[name].dtype) for each in (train, rows)):
+            for table, each in zip(tables, (train, rows), strict=True):
+                table[:, place] = numbers_of(each[name])
+            continue
+        if kind == "gaussian":
+            raise InputError(
+                f"background: column {name!r} is {train[name].dtype}, and the kind 'gaussian' "
+                "needs numbers; try Conditional(train, kind='copula')"
+            )
+        values = hashable_values(train[name])
+        position = {value: at for at, value in enumerate(_own_order(train[name]))}
+        if not position:
+            if component is None:
+                component = _first_component(_points(train))
+            codes = codes_of(values)
+            means = np.bincount(codes, component) / np.bincount(codes)
+            ranks = means.argsort().argsort()
+            position = {value: ranks[code] for value, code in zip(values, codes, strict=True)}
+        tables[0][:, place] = [position[value] for value in values]
+        cells = hashable_values(rows[name])
+        unknown = [row for row, value in enumerate(cells) if value not in position]
+        if unknown:
+            raise InputError(
+                f"rows: row {unknown[0]} has {cells[unknown[0]]!r} in column {name!r}, which no "
+                f"training row of Conditional has ({len(unknown)} of {len(cells)} rows); add such "
+                "rows to the training rows"
+            )
+        tables[1][:, place] = [position[value] for value in cells]
+    return tables
+
+
+def _own_order(column: Column) -> list[Any]:
+    """Return a column's categories if they have an order of their own, and None; else nothing."""
+    native = column.to_native()
+    is_ordered = isinstance(column.dtype, nw.Enum) or getattr(native.dtype, "ordered", False)
+    return [*column.cat.get_categories().to_list(), None] if is_ordered else []
+
+
+def _first_component(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the first principal component (n,) of points (n, m)."""
+    centred = points - points.mean(axis=0)
+    _, directions = np.linalg.eigh(centred.T @ centred)
+    return np.asarray(centred @ directions[:, -1])
 
 
 # Mixes of rows
@@ -331,8 +399,8 @@ def _like_cell(column: Column, place: int) -> Any:
     is_compared = dtype.is_numeric() or dtype.is_temporal() or isinstance(dtype, COMPARED_TYPES)
     if not is_compared:
         return False
-    if isinstance(dtype, nw.Float16):  # which some libraries cannot compare
-        column = column.cast(nw.Float32)
+    if dtype.is_float() and dtype != nw.Float64():  # some libraries cannot compare 16 bits
+        column = column.cast(nw.Float64())
     missing = column.is_null()
     like = missing if missing[place] else (column == column[place]).fill_null(value=False)
     if native_type(column) != OBJECTS:
@@ -405,16 +473,16 @@ def _frame_of_cells(rows: Any, explained: Frame, labels: Labels | None) -> Frame
     if isinstance(rows, Tensor):
         check_tensor(rows, "background")
     names = explained.columns
+    # pandas is not to look for another type, which has one missing value for both None and NaN
+    own = {name: nw.Object() for name, kind in native_types(explained).items() if kind == OBJECTS}
     if is_single_number(rows):
         columns = [[float(rows)] for _ in names]
+        own = {}
     elif hasattr(rows, "keys"):
         by_label = names if labels is None else list(labels.index)
         columns = [[cell] for cell in named_cells(rows, by_label)]
     else:
         columns = _columns_by_place(rows, len(names))
-
-    # pandas is not to look for another type, which has one missing value for both None and NaN
-    own = {name: nw.Object() for name, kind in native_types(explained).items() if kind == OBJECTS}
     series = {
         name: nw.new_series(name, cells, own.get(name), backend=explained.implementation)
         for name, cells in zip(names, columns, strict=True)

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.errors import InputError
+from shearshap.games.conditional import Sampler
+from shearshap.models.base import all_finite
 
 MAX_EXACT_INTEGER = 1 << 53
 """Beyond this number, two integers may be one number in double precision."""
@@ -67,6 +69,9 @@ class Inputs:
     order: NDArray[np.int64] | None = None
     background_description: str = ""  #: what absent features are replaced with, in words
     notes: tuple[str, ...] = ()  #: sentences about rows and background, for the user
+    sampler: Sampler | None = None  #: if absent features depend on present ones; see `ModelGame`
+    #: the groups that each player is in, from the largest to the smallest; None without any
+    paths: tuple[tuple[str, ...], ...] | None = None
 
     @property
     def players(self) -> int:
@@ -167,21 +172,19 @@ def _is_known_to_torch(dtype: np.dtype[Any]) -> bool:
 
 def check_finite(rows: Tensor, argument: str, columns: Sequence[str] = ()) -> None:
     """Raise if a row holds NaN or infinity, and say in which place."""
-    if not rows.is_floating_point():
+    if not rows.is_floating_point() or all_finite(rows):
         return
     wrong = ~torch.isfinite(rows)
-    if not bool(wrong.any()):
-        return
-
     row, *place = wrong.nonzero()[0].tolist()
     number = float(rows[(row, *place)])
     column: Any = tuple(place)
     if len(place) == 1:
         column = columns[place[0]] if columns else place[0]
     count = int(wrong.flatten(1).any(dim=1).sum())
+    others = f" ({count} of {len(rows)} rows are not finite)" if len(rows) > 1 else ""
     raise InputError(
-        f"{argument}: row {row} is {number} at column {column} ({count} of {len(rows)} rows are "
-        "not finite); fill in or drop missing values first"
+        f"{argument}: row {row} is {number} at column {column}{others}; fill in or drop missing "
+        "values first"
     )
 
 

@@ -20,12 +20,16 @@ counts as less than a tenth of the mean over players:
 
     se^2 = sum s_b^2 / n^2  +  (1 - n/b) spread^2 / n
 
+Draws of a distribution (games/conditional.py) are never all there are: for them 1 - n/b is 1. They
+come in opposite pairs, whose means count as one: spread and n are those of the pairs.
+
 Letters: r rows, b background rows, n of them drawn, p players, k outputs.
 """
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
+from math import inf, isqrt
 from typing import Any
 
 import numpy as np
@@ -35,10 +39,11 @@ from torch import Tensor
 from shearshap.engine.loop import Clock, ResultBuffer
 from shearshap.engine.plan import Plans
 from shearshap.engine.results import ALL_ALIKE, MIN_DEGREES_OF_FREEDOM
-from shearshap.engine.run import Run
+from shearshap.engine.run import MAX_DEFAULT_BACKGROUND_ROWS, Run, check_smallest
 from shearshap.engine.sampling import FIRST_BLOCK, Sampling, compare_with_model
+from shearshap.games.batches import OutOfTime
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
-from shearshap.games.game import CoalitionValues
+from shearshap.games.game import CoalitionValues, coalition_count
 from shearshap.games.marginal import ModelGame
 from shearshap.games.paired import PairedGame
 from shearshap.methods import Auto, Exact, Kriging, name_of
@@ -70,10 +75,16 @@ MIN_REGRESSED = 8
 """Background rows from which on the slope is fitted; with fewer it is -1 / p for every player."""
 
 
-def sampling(game: ModelGame, run: Run, **options: Any) -> Sampling:
+def sampling(game: ModelGame, run: Run, *, plans: Plans | None = None, **options: Any) -> Sampling:
     """Return the solver that samples a model's game; see `Sampling` for the options."""
-    kind = BackgroundSampling if run.by_background_row(game) else Sampling
-    return kind(game, run, **options)
+    plans = plans or plans_for(game, run)
+    kind = BackgroundSampling if isinstance(plans, BackgroundPlans) else Sampling
+    return kind(game, run, plans=plans, **options)
+
+
+def plans_for(game: ModelGame, run: Run) -> Plans:
+    """Return the plans to sample a model's game, for one background row or for several."""
+    return BackgroundPlans(game, run) if run.by_background_row(game) else Plans(game, run)
 
 
 class BackgroundPlans(Plans):
@@ -94,22 +105,31 @@ class BackgroundPlans(Plans):
         # a single player and all others, for each player; regressions need more for full rank
         is_regression = isinstance(run.method, KernelMethod)
         smallest = (4 if is_regression else 2) * game.players
-        smallest = max(smallest, run.method.minimum(self._game) - 2)
+        minimum = run.method.minimum(self._game)
+        # both ends of a pair are known, and the prediction is asked for once
+        check_smallest(run.method, minimum - 1, game.players, budget)
+        smallest = max(smallest, minimum - 2)
         count = min(game.cost, max(1, (budget - 1) // smallest))
+        if game.sampler is not None and count > MAX_DEFAULT_BACKGROUND_ROWS:
+            # draws and coalitions grow alike: errors of few coalitions would stay the same
+            count = isqrt(MAX_DEFAULT_BACKGROUND_ROWS * count)
+        if game.sampler is not None and count > 1:
+            count -= count % 2  # draws come in pairs
         if game.weights is not None:
             count = game.cost  # rows that count differently are all needed
-        each = min((budget - 1) // count, (1 << game.players) - 2)
+        each = min((budget - 1) // count, coalition_count(game) - 2)
         self.rounds = _rounds(each, smallest) if run.stops else [each]  #: coalitions of a pair
 
         self.count = count  #: n, of the background rows that are drawn
+        self.paired = game.sampler is not None and count > 1  #: whether those are pairs
         calibrated = isinstance(run.method, Auto | Kriging)
         self.designs = min(count, MAX_CALIBRATED_DESIGNS if calibrated else MAX_DESIGNS)
         self._parts: dict[tuple[int, int], Plans] = {}
         # the first plans are made now: if that fails, nothing has been spent yet
         method = self.part(len(self.rounds) - 1, 0).resolved.method
         #: whether all pairs have all their coalitions, so that nothing is estimated
-        self.exact = isinstance(method, Exact) and count == game.cost
-        if isinstance(method, Exact) and not self.exact:
+        self.exact = isinstance(method, Exact) and count == game.cost and game.sampler is None
+        if isinstance(method, Exact) and not self.exact and game.sampler is None:
             method = run.method
         self.resolved = replace(run, method=method, budget=budget)
 
@@ -142,9 +162,16 @@ class BackgroundPlans(Plans):
         """The numbers of the background rows drawn, (n,): evenly in the order of predictions."""
         assert self.base is not None, "the background rows' predictions come first"
         outputs = self.base.values[:, 0]
+        if self.paired:
+            firsts = 2 * self._even(_pair_means(outputs, dim=0), self.count // 2)
+            return torch.stack((firsts, firsts + 1), dim=1).flatten()
+        return self._even(outputs, self.count)
+
+    def _even(self, outputs: Tensor, count: int) -> Tensor:
+        """Return so many numbers of rows with outputs (b, k), evenly in the order of these."""
         order = outputs[:, outputs.var(dim=0).argmax()].argsort(stable=True).cpu()
         start = np.random.default_rng(self.requested.seed).uniform()
-        places = (torch.arange(self.count) + start) * len(order) / self.count
+        places = (torch.arange(count) + start) * len(order) / count
         return order[places.long()]
 
     def of_design(self, design: int) -> Tensor:
@@ -163,7 +190,9 @@ def _rounds(each: int, smallest: int) -> list[int]:
     while sum(rounds) + 4 * rounds[-1] <= each:
         rounds.append(2 * rounds[-1])
     left = each - sum(rounds)
-    return [*rounds, left] if left > rounds[-1] else rounds
+    if left > rounds[-1]:
+        return [*rounds, left]
+    return [*rounds[:-1], rounds[-1] + left]
 
 
 class BackgroundSampling(Sampling):
@@ -171,11 +200,6 @@ class BackgroundSampling(Sampling):
 
     game: ModelGame
     plans: BackgroundPlans
-
-    def __init__(
-        self, game: ModelGame, run: Run, *, plans: Plans | None = None, **options: Any
-    ) -> None:
-        super().__init__(game, run, plans=plans or BackgroundPlans(game, run), **options)
 
     @property
     def rows_at_once(self) -> int:
@@ -202,12 +226,14 @@ class BackgroundSampling(Sampling):
         compare_with_model(game, ends, self.plans)
         self.checks += game.usage.checks
 
-        answer = self._answer(game, predictions)
+        answer = self._answer(game, predictions, clock)
         active = game.active_players()
         if active is not None and answer.errors is not None:
             answer.errors *= active[:, :, None]  # the value 0 of a null player is known
         fields = {"values": answer.values, "base_values": base_values, "predictions": predictions}
         notes = [] if self.note is None or self.plans.exact else [self.note]
+        if self.plans.resolved.method.note is not None:
+            notes.append(self.plans.resolved.method.note)
         if answer.errors is not None:
             fields["standard_errors"] = answer.errors
             if answer.errors.isinf().any():
@@ -228,6 +254,7 @@ class BackgroundSampling(Sampling):
             method=name_of(run.method),
             seed=run.seed,
             calibration=self.plans.calibration,
+            **run.index_names,
             degrees_of_freedom=answer.degrees_of_freedom,
             index=np.arange(rows.start, rows.start + game.rows),
             notes=tuple(notes),
@@ -243,19 +270,27 @@ class BackgroundSampling(Sampling):
             self.checks += self.game.cost
         return self.plans.base
 
-    def _answer(self, game: ModelGame, predictions: Tensor) -> "_Answer":
+    def _answer(self, game: ModelGame, predictions: Tensor, clock: Clock) -> "_Answer":
         """Return the answer for all rows of a game; rows that are precise enough end early."""
-        answer = self._round(game, predictions, 0)
+        answer = self._round(game, predictions, 0, clock)
         for number in range(1, len(self.plans.rounds)):
             left = (~answer.converged(self.plans.requested.tol)).nonzero()[:, 0]
             if not len(left):
                 break
-            answer.replace_rows(left, self._round(game.take(left), predictions[left], number))
+            try:
+                later = self._round(game.take(left), predictions[left], number, clock)
+            except OutOfTime:
+                clock.cut = True
+                break
+            answer.replace_rows(left, later)
         answer.evaluations += 1  # for the prediction
         return answer
 
-    def _round(self, game: ModelGame, predictions: Tensor, number: int) -> "_Answer":
-        """Return the answer of a round for rows with these predictions (r, k)."""
+    def _round(self, game: ModelGame, predictions: Tensor, number: int, clock: Clock) -> "_Answer":
+        """Return the answer of a round for rows with these predictions (r, k).
+
+        Raise `OutOfTime` if time is up before all pairs are explained.
+        """
         plans = self.plans
         base = self._base()
         shape = (game.rows, plans.count, game.players, predictions.shape[1])
@@ -270,7 +305,12 @@ class BackgroundSampling(Sampling):
             ends = CoalitionValues(torch.stack((others, own), dim=1), base.single)
             pairs = PairedGame.of(game, members, ends)
             solver = Sampling(pairs, plans.requested, plans=plans.part(number, design))
-            part = solver.explain(slice(0, pairs.rows), ResultBuffer(None), Clock(None))
+            own_clock = copy(clock)
+            own_clock.done = 0  # of the pairs
+            part = solver.explain(slice(0, pairs.rows), ResultBuffer(None), own_clock)
+            clock.cut |= own_clock.cut
+            if len(part) < pairs.rows:
+                raise OutOfTime(values[:0])
 
             dealt = slice(design, None, plans.designs)
             size = (game.rows, len(members), *shape[2:])
@@ -285,7 +325,16 @@ class BackgroundSampling(Sampling):
             passes += part.derivative_passes * len(members)
 
         unbiased = "unbiased" in plans.resolved.method.promises
-        averaged = average(values, errors, base.values[:, 0], plans.drawn, game.weights, unbiased)
+        averaged = average(
+            values,
+            errors,
+            base.values[:, 0],
+            plans.drawn,
+            game.weights,
+            unbiased,
+            all_there_are=game.sampler is None,
+            paired=plans.paired,
+        )
         return _Answer(*averaged, evaluations, passes)
 
 
@@ -321,6 +370,9 @@ def average(
     drawn: Tensor,
     weights: Tensor | None,
     unbiased: bool,
+    *,
+    all_there_are: bool = True,
+    paired: bool = False,
 ) -> tuple[Tensor, Tensor | None, float]:
     """Return the mean of Shapley values over background rows, its errors, degrees of freedom.
 
@@ -336,15 +388,22 @@ def average(
         (b,) of the background rows, if they count differently; then all are drawn.
     unbiased
         Whether each pair's estimate is unbiased, so that their spread shows the error of the mean.
+    all_there_are
+        Whether the b background rows are the background, and not themselves draws of it.
+    paired
+        Whether one of those drawn depends on the next, so that only their means are independent.
     """
     count = len(drawn)
     part = count / len(base)
+    known_part = part if all_there_are else 0.0
     share = values.new_full((count,), 1 / count)
     if weights is not None:
         share = weights[drawn].to(values)
     mean = torch.einsum("rnpk,n->rpk", values, share)
-    freedom = max(count - 1, 1)
-    spread = (values - mean[:, None]).square().sum(dim=1) / freedom
+    independent = _pair_means(values, dim=1) if paired else values
+    units = independent.shape[1]
+    freedom = max(units - 1, 1)
+    spread = (independent - mean[:, None]).square().sum(dim=1) / freedom
     spread = spread.clamp_min(MIN_SPREAD * spread.mean(dim=1, keepdim=True))
     if part < 1:
         own = base[drawn]
@@ -363,9 +422,16 @@ def average(
         nothing_known = errors.isinf().all(dim=1)
         squares = torch.where(errors.isinf(), worst, known).square()
         variance = torch.einsum("rnpk,n->rpk", squares, share.square())
-        variance = torch.where(nothing_known, inf, variance) + (1 - part) * spread / count
-        found = variance.sqrt() if count > 1 or part == 1 else None
-        return mean, found, inf if part == 1 else freedom
+        variance = torch.where(nothing_known, inf, variance) + (1 - known_part) * spread / units
+        found = variance.sqrt() if count > 1 or known_part == 1 else None
+        return mean, found, inf if known_part == 1 else freedom
     if unbiased and count >= MIN_REGRESSED:
-        return mean, (spread * share.square().sum()).sqrt(), freedom
+        return mean, (spread * share.square().sum() * count / units).sqrt(), freedom
     return mean, None, inf
+
+
+def _pair_means(values: Tensor, dim: int) -> Tensor:
+    """Return the means of the first and the second, the third and the fourth, and so on."""
+    pairs = values.shape[dim] // 2
+    means: Tensor = values.narrow(dim, 0, 2 * pairs).unflatten(dim, (pairs, 2)).mean(dim=dim + 1)
+    return means

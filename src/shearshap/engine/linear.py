@@ -32,7 +32,7 @@ from shearshap.trees.forest import Floats, Integers, NotASum, UnsupportedTrees
 from shearshap.trees.model import innermost, seen_columns
 from shearshap.trees.proof import decoded
 from shearshap.trees.readers import numbers, own_values
-from shearshap.trees.solver import ExactForest, TreeSolver, check_budget
+from shearshap.trees.solver import ExactSolver, ExactSum, check_budget, knows_index
 
 METHOD = "exact (linear)"
 
@@ -48,7 +48,9 @@ BEYOND = 4
 
 def wants_linear(model: Any, run: Run) -> bool:
     """Return whether a model may be linear, and the method leaves it open how to be exact."""
-    return isinstance(run.method, Auto | Exact) and _is_linear(innermost(model))
+    return (
+        isinstance(run.method, Auto | Exact) and knows_index(run) and _is_linear(innermost(model))
+    )
 
 
 def _is_linear(estimator: Any) -> bool:
@@ -63,17 +65,17 @@ def _is_linear(estimator: Any) -> bool:
 
 def linear_solver(
     model: Any, named: NamedGame, run: Run, *, progress: RowProgress | None = None
-) -> TreeSolver:
+) -> ExactSolver:
     """Return the solver for a linear model, which samples it if its values are not a sum."""
-    linear: ExactForest | UnsupportedTrees
+    linear: ExactSum | UnsupportedTrees
     try:
         linear = _exact(model, named, run)
     except UnsupportedTrees as refusal:
         linear = refusal
-    return TreeSolver(model, named, run, linear, progress=progress)
+    return ExactSolver(model, named, run, linear, progress=progress)
 
 
-def _exact(model: Any, named: NamedGame, run: Run) -> ExactForest:
+def _exact(model: Any, named: NamedGame, run: Run) -> ExactSum:
     """Return a linear model's exact values; raise `UnsupportedTrees` if they are not a sum."""
     if named.outputs.form == "probability":
         # known beforehand: the columns of a Pipeline would be traced for nothing
@@ -88,7 +90,7 @@ def _exact(model: Any, named: NamedGame, run: Run) -> ExactForest:
             seen.forest.coefficients, seen.owner, game.players, background, named.inputs.weights
         )
 
-    return ExactForest.proved(METHOD, game, run, seen, prepared)
+    return ExactSum.proved(METHOD, game, run, seen, prepared)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ and the rows that are finished when a model fails are the loop's.
 
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -25,6 +25,7 @@ from tqdm import tqdm
 from shearshap.errors import BudgetError, ModelError, warn
 from shearshap.games.batches import Batch, HostCopies, OutOfTime, empty_array, to_numpy
 from shearshap.result.explanation import Explanation
+from shearshap.result.text import part_of
 
 BATCHES_A_DEADLINE = 10
 """Into how many model calls a deadline is cut at least, if the time of a call is bounded."""
@@ -121,7 +122,8 @@ def _timed_blocks(solver: Solver, buffer: "ResultBuffer", clock: "Clock") -> Gen
                 return
             raise BudgetError(
                 f"deadline: expected enough seconds for a first result, got {clock.deadline:g}, "
-                "after which not one row is explained; try more seconds, or a smaller budget"
+                f"after which not one {clock.noun} is explained; try more seconds, or a smaller "
+                "budget"
             ) from None
         clock.count(len(block), clock.now() - started)
         yield block
@@ -134,9 +136,9 @@ class Clock:
     before they begin a stage, and between two calls of the model.
     """
 
-    def __init__(self, deadline: float | None, unit: str = "rows") -> None:
+    def __init__(self, deadline: float | None, noun: str = "row") -> None:
         self.deadline = deadline
-        self.unit = unit  #: what is explained, for the warning
+        self.noun = noun  #: what is explained, for the warning
         self.done = 0  #: rows
         self.stopped = False  #: whether rows were left out for want of time
         self.cut = False  #: whether rows have fewer evaluations for want of time
@@ -156,6 +158,20 @@ class Clock:
     def has_time(self) -> bool:
         """Return whether the deadline is still to come."""
         return self.left > 0
+
+    def first_half(self) -> Callable[[], bool]:
+        """Return what says whether half of the time left now is still to come.
+
+        What is made for all rows ends there, with what it has: the rows themselves take time too.
+        """
+        half = self.left / 2
+
+        def has_time() -> bool:
+            in_time = self.deadline is None or self.left > half
+            self.cut |= not in_time
+            return in_time
+
+        return has_time
 
     def goes_on(self, rows: int) -> bool:
         """Return whether there are rows, of so many, to begin; the first is begun in any case."""
@@ -186,15 +202,20 @@ class Clock:
         """Warn that the deadline came, if it did."""
         if not (self.cut or self.done < count):
             return
+        if self.noun == "game":  # there is one
+            warn(
+                f"the deadline of {self.deadline:g} s came: the game has fewer evaluations than "
+                "the budget allows"
+            )
+            return
+        explained = part_of(self.done, count, self.noun)
         parts = []
         if self.done < count:
             parts.append(f"the other {count - self.done:,} are not explained")
         if self.cut:
-            parts.append(f"some {self.unit} have fewer evaluations than the budget allows")
-        warn(
-            f"the deadline of {self.deadline:g} s came after {self.done:,} of {count:,} "
-            f"{self.unit}; {', and '.join(parts)}"
-        )
+            some = "it has" if count == 1 else f"some {self.noun}s have"
+            parts.append(f"{some} fewer evaluations than the budget allows")
+        warn(f"the deadline of {self.deadline:g} s came after {explained}; {', and '.join(parts)}")
 
 
 class _Missed:
@@ -217,7 +238,7 @@ class _Missed:
             return
         more = "a longer deadline=" if clock.cut else "a larger budget="
         warn(
-            f"{self.rows:,} of {clock.done:,} {clock.unit} did not reach tol={self.tol:g} within "
+            f"{part_of(self.rows, clock.done, clock.noun)} did not reach tol={self.tol:g} within "
             f"{self.evaluations:,} evaluations; pass {more}"
         )
 
@@ -307,13 +328,13 @@ class RowProgress:
         self._finished = 0  #: rows
 
     @contextmanager
-    def over(self, rows: int, unit: str = "rows") -> Iterator[None]:
+    def over(self, rows: int, noun: str = "row") -> Iterator[None]:
         """Show a bar over rows."""
         # by time alone: how far it is between two batches may change at any time
         bar = progress_bar(
             self.progress,
             total=rows,
-            unit=f" {unit}",
+            unit=f" {noun}s",
             bar_format=BAR_FORMAT,
             miniters=0,
             mininterval=0.2,
@@ -346,3 +367,21 @@ class RowProgress:
         step = min(self._finished + self._begun, self._bar.total) - self._bar.n
         if step > 0:
             self._bar.update(step)
+
+
+class GameProgress(RowProgress):
+    """Moves a bar over the evaluations of one game."""
+
+    @contextmanager
+    def over(self, _rows: int = 1, _noun: str = "game") -> Iterator[None]:
+        """Show a bar over the evaluations that are expected."""
+        total = self._row_evaluations
+        with progress_bar(self.progress, total=total, unit=" evaluations") as bar:
+            self._bar = bar
+            yield
+
+    def _move(self) -> None:
+        """Move the bar, to its end if the game is finished."""
+        if self._bar is not None:
+            done = self._bar.total if self._finished else min(self._evaluations, self._bar.total)
+            self._bar.update(done - self._bar.n)

@@ -16,7 +16,9 @@ from shearshap.engine.results import with_notes
 from shearshap.engine.run import Options, Task, positive_int
 from shearshap.errors import ModelError, warn
 from shearshap.games.batches import DEFAULT_BATCH, FIRST_BATCH, Batch, Pace, automatic_batch
+from shearshap.games.loss import labelled_loss
 from shearshap.games.marginal import ModelGame, no_progress
+from shearshap.games.structure import structure_of
 from shearshap.models import (
     AdaptedModel,
     Outputs,
@@ -62,6 +64,8 @@ def open_game(
             returns=options.returns,
             multilabel=options.multilabel,
         )
+        if options.loss == "log loss" and scale is None and adapted.form == "margin":
+            scale = "probability"
         outputs = Outputs(
             output,
             scale,
@@ -84,6 +88,11 @@ def open_game(
         smooth = replace(adapted, differentiable=adapted.differentiable and inputs.smooth)
         predict = Predictor(smooth, outputs, inputs.decode)
         weights = inputs.weights
+        loss = None
+        if not (options.loss is None and options.y is None):
+            loss = labelled_loss(
+                options.loss, options.y, len(inputs.rows), outputs, adapted.output_names
+            )
         game = ModelGame(
             predict,
             inputs.rows,
@@ -95,11 +104,15 @@ def open_game(
             advance,
             # without missing values it was checked when the rows were read
             finite=not adapted.takes_missing
-            or (can_be_subtracted(inputs.rows) and can_be_subtracted(inputs.background)),
+            or (can_be_subtracted(inputs.rows) and can_be_subtracted(inputs.background))
+            or inputs.sampler is not None,
             original_rows=inputs.original_rows,
             type_changes=inputs.type_changes,
             weights=None if weights is None else torch.from_numpy(weights),
             ungrouped=every_input_plays(inputs.owner),
+            loss=loss,
+            sampler=inputs.sampler,
+            structure=None if inputs.paths is None else structure_of(inputs.paths),
         )
         yield NamedGame(game, inputs, outputs, options)
 
@@ -121,18 +134,20 @@ class NamedGame:
         rows = _as_slice(block.index)
         count = block.values.shape[2] if block.values.ndim == 3 else 1
         words = self.inputs.display.words
+        loss = self.game.loss
         return replace(
             block,
             feature_names=list(self.inputs.names),
-            output_names=self.outputs.chosen_names(count),
+            output_names=self.outputs.chosen_names(count) if loss is None else [f"-{loss.name}"],
             index=self.inputs.index[rows],
             index_name=self.inputs.index_name,
             data=self.inputs.display.data[rows],
             display_data=None if words is None else words[rows],
             background=self.inputs.background_description,
             background_rows=len(self.inputs.background),
-            scale=self.outputs.units,
+            scale=self.outputs.units if loss is None else None,
             groups=_groups(self.inputs, block.values.shape[1]),
+            hierarchy=self.inputs.paths,
             model=model_name(self.options.model),
             versions=library_versions(self.options.model),
         )
@@ -150,8 +165,8 @@ class NamedGame:
         absent = _listed(names[~error.coalition])
         error.add_note(
             f"Row {error.row} has the label {shown}.\n"
-            f"Players present: {present}; absent: {absent}.\n"
-            "error.inputs is what the model was called with, error.coalition which players are "
+            f"Features present: {present}; absent: {absent}.\n"
+            "error.inputs is what the model was called with, error.coalition which features are "
             "present."
         )
 

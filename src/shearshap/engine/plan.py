@@ -6,7 +6,7 @@ after. To choose coalitions and to calibrate take time, so there are few differe
 filled up with null players to the next of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from threading import Thread
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from shearshap.engine.run import Run
 from shearshap.games.game import Game
-from shearshap.interactions.indices import check_pairs
+from shearshap.interactions.indices import check_order, check_pairs
 from shearshap.methods.base import Design, Stage
 from shearshap.methods.kriging import Calibration
 
@@ -58,14 +58,14 @@ class Plans:
         self.checked = False  #: whether the game's predictions were compared with the model's
         self._plans: dict[int, Plan] = {}
 
-    def of(self, game: Game) -> "Plan":
-        """Return the plan for a game of some number of players."""
+    def of(self, game: Game, has_time: Callable[[], bool]) -> "Plan":
+        """Return the plan for a game of some number of players, made as long as there is time."""
         if game.players not in self._plans:
             run = self.resolved
             if game.players < self.players:
                 # all rows have the same budget, however many of their players are active
                 run = self._resolved(game, replace(self.requested, budget=run.budget))
-            self._plans[game.players] = Plan(game, run)
+            self._plans[game.players] = Plan(game, run, has_time)
         return self._plans[game.players]
 
     def padded_player_counts(self, game: Game) -> Tensor:
@@ -124,7 +124,7 @@ class Plan:
     A method that screens rows first has no stages: each row has its own design.
     """
 
-    def __init__(self, game: Game, run: Run) -> None:
+    def __init__(self, game: Game, run: Run, has_time: Callable[[], bool]) -> None:
         self.run = run
         self.pilot = run.method.pilot_rows  #: rows that a calibration is fitted to
         if run.deadline is not None:
@@ -136,12 +136,14 @@ class Plan:
             return
 
         rng = np.random.default_rng(run.seed)
-        self._to_come = run.method.stages(game, self._coalitions, rng, stops=run.in_stages)
+        method = run.method.within(has_time)
+        self._to_come = method.stages(game, self._coalitions, rng, stops=run.in_stages)
         # the first stage is made now: if that fails, nothing has been spent yet
         first = self.stage(0)
         assert first is not None, "a method has at least one stage"
         if run.interactions:
             check_pairs(first.design.coalitions)
+            check_order(game.players, run.order)
 
     def next_pilot(self) -> int:
         """Return how many of the next rows a calibration is fitted to; 0: it is there."""
@@ -162,16 +164,16 @@ class Plan:
         """Return a stage's design, with the calibration that it keeps from now on.
 
         The first rows that get there settle it: it is fitted to the values (r, c, k) of the pilot
-        rows among them. If there are none, it takes the calibration of the stage before. Rows
-        that tell nothing, or very few rows before a deadline, leave it to the next.
+        rows among them. If there are none, it takes that of the stage before, or the usual one.
+        Rows that tell nothing, or very few rows before a deadline, leave it to the next.
         """
         stage = self._made[number]
         if not stage.is_calibrated:
             if len(pilot):
                 stage.fit(pilot)
-            elif number and stage.design.calibration is None:
-                before = self._made[number - 1].design
-                stage.design = stage.design.calibrated(before.calibration)
+            elif stage.design.calibration is None:
+                before = self._made[number - 1].design.calibration if number else None
+                stage.design = stage.design.calibrated(before)
             enough = self.run.deadline is None or stage.pilot_rows >= FEW_PILOT_ROWS
             stage.is_calibrated = enough and not stage.design.tentative
         return stage.design

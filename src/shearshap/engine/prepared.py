@@ -16,8 +16,14 @@ from typing import Any
 
 import torch
 
-from shearshap.data.background import ParsedBackground, Selection, is_default
-from shearshap.engine.backgrounds import BackgroundPlans, BackgroundSampling
+from shearshap.data.background import (
+    ParsedBackground,
+    Selection,
+    groups_or_clustering,
+    is_default,
+    parse_background,
+)
+from shearshap.engine.backgrounds import plans_for, sampling
 from shearshap.engine.linear import linear_solver, wants_linear
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
 from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
@@ -35,8 +41,8 @@ from shearshap.models.huggingface import check_text_model
 from shearshap.result.explanation import Explanation
 from shearshap.trees.proof import decoded
 from shearshap.trees.solver import (
-    ExactForest,
-    TreeSolver,
+    ExactSolver,
+    ExactSum,
     follows_covers,
     tree_solver,
     wants_trees,
@@ -61,19 +67,22 @@ def _solver(
 
     `rows` is what to prepare for, if more will come than those of the game.
     """
-    if not isinstance(options.model, torch.nn.Module):
-        if wants_trees(options.model, run):
+    is_open = options.loss is None and named.game.sampler is None
+    if not isinstance(options.model, torch.nn.Module) and is_open:
+        # trees give Shapley values; the values of a linear model are the same in any hierarchy
+        if wants_trees(options.model, run) and named.game.structure is None:
             return tree_solver(options, named, run, rows=rows, progress=progress)
         if wants_linear(options.model, run):
             return linear_solver(options.model, named, run, progress=progress)
-    kind = BackgroundSampling if run.by_background_row(named.game) else Sampling
-    return kind(named.game, run, progress=progress)
+    return sampling(named.game, run, progress=progress)
 
 
 def solve(task: Task, run: Run, progress: bool | None = None) -> Generator[Explanation]:
     """Return the explanations of a task's rows, block by block."""
     options = task.options
     check_text_model(options.model, task.rows, options.background)
+    if options.loss is not None and takes_texts(options.model):
+        raise InputError("loss: expected a model of tables or arrays, got a text classifier")
     blocks = text_blocks if takes_texts(options.model) else _blocks
     return blocks(task, run, RowProgress(progress))
 
@@ -105,7 +114,7 @@ class PreparedExplainer:
     minimum_budget: int  #: the fewest evaluations a row
     types: Mapping[str, Any] | None  #: of the columns, if the model is given frames of pandas
     adapted: AdaptedModel
-    forest: ExactForest | None = None  #: of trees or a linear model whose values are exact
+    forest: ExactSum | None = None  #: of trees or a linear model whose values are exact
     _plans: "OrderedDict[int, Plans]" = field(default_factory=OrderedDict)  #: by budget
 
     @property
@@ -138,7 +147,7 @@ class PreparedExplainer:
             open_game(task, advance, self.adapted) as named,
         ):
             solver = self._solver(named, run)
-            explanation = with_notes(_explained(named, solver, notes=False), warned)
+            explanation = with_notes(_explained(named, solver, run, notes=False), warned)
         sampled = _sampling_of(solver)
         if sampled is None:
             return explanation
@@ -147,16 +156,13 @@ class PreparedExplainer:
 
     def _solver(self, named: NamedGame, run: Run) -> Solver:
         if self.forest is None:
-            plans = self._plans_of(named.game, run)
-            kind = BackgroundSampling if isinstance(plans, BackgroundPlans) else Sampling
-            return kind(named.game, run, plans=plans)
-        return TreeSolver(self.options.model, named, run, self.forest, prepared=True)
+            return sampling(named.game, run, plans=self._plans_of(named.game, run))
+        return ExactSolver(self.options.model, named, run, self.forest, prepared=True)
 
     def _plans_of(self, game: ModelGame, run: Run) -> Plans:
         """Return the plans of a budget: those of an earlier block if there are any."""
         assert run.budget is not None
-        kind = BackgroundPlans if run.by_background_row(game) else Plans
-        plans = self._plans.pop(run.budget, None) or kind(game, run)
+        plans = self._plans.pop(run.budget, None) or plans_for(game, run)
         self._plans[run.budget] = plans
         if len(self._plans) > MAX_PLANS:
             self._plans.popitem(last=False)
@@ -167,8 +173,13 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
     """Explain a sample of rows, and return what explains any others."""
     if takes_texts(options.model):
         raise InputError(
-            "prepare: every text has its own players, so nothing can be prepared in advance; call "
+            "prepare: every text has its own words, so nothing can be prepared in advance; call "
             "the explainer with the texts"
+        )
+    if options.loss is not None:
+        raise InputError(
+            "loss: labels belong to rows, so nothing can be prepared for others; call the "
+            "explainer with rows and y="
         )
     warned: list[str] = []
     with recorded(warned), torch.inference_mode(False):
@@ -177,11 +188,11 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
         with open_game(Task(fixed, rows)) as named:
             adapted = named.game.predict.adapted
             solver = _solver(fixed, named, run, rows=EXPECTED_ROWS)
-            overview = with_notes(_explained(named, solver), warned)
+            overview = with_notes(_explained(named, solver, run), warned)
             fixed = _without_notes(fixed)
             sampled = _sampling_of(solver)
             if sampled is None:
-                assert isinstance(solver, TreeSolver)
+                assert isinstance(solver, ExactSolver)
                 assert solver.forest is not None
                 minimum = solver.forest.evaluations
                 exact = replace(run, budget=run.budget or minimum)
@@ -214,6 +225,10 @@ def with_fixed_background(
         first = decoded(game, game.inputs[:1])
         types = dict(first.dtypes) if hasattr(first, "iloc") else None
         inputs = named.inputs
+        if game.sampler is not None:
+            kept = parse_background(options.background, options.seed)
+            chosen = Selection(None, inputs.background_description)
+            return replace(options, background=replace(kept, chosen=chosen)), types
         chosen = Selection(None, inputs.background_description, inputs.notes, inputs.weights)
         fixed = ParsedBackground(
             "all",
@@ -221,7 +236,8 @@ def with_fixed_background(
             chosen=chosen,
             is_default=is_default(options.background),
         )
-        return replace(options, background=fixed), types
+        groups = groups_or_clustering(options.groups, options.background)
+        return replace(options, background=fixed, groups=groups), types
 
 
 def _without_notes(options: Options) -> Options:
@@ -233,20 +249,19 @@ def _without_notes(options: Options) -> Options:
     return replace(options, background=quiet)
 
 
-def _explained(named: NamedGame, solver: Solver, *, notes: bool = True) -> Explanation:
+def _explained(named: NamedGame, solver: Solver, run: Run, *, notes: bool = True) -> Explanation:
     """Return the explanation of all rows; `notes`: with doubts of inputs and outputs."""
-    named = _named_by(solver, named)
-    blocks = labelled_blocks(named, blocks_of(solver, Clock(None)), notes=notes)
-    return Explanation.concat(list(blocks))
+    blocks = blocks_of(solver, Clock(None), tol=run.tol)
+    return Explanation.concat(list(labelled_blocks(_named_by(solver, named), blocks, notes=notes)))
 
 
 def _named_by(solver: Solver, named: NamedGame) -> NamedGame:
     """Return the names of a solver's game: trees may not have used the background."""
-    return solver.named if isinstance(solver, TreeSolver) else named
+    return solver.named if isinstance(solver, ExactSolver) else named
 
 
 def _sampling_of(solver: Solver) -> Sampling | None:
     """Return what samples rows; None if trees or coefficients give their values."""
-    sampled = solver.sampling if isinstance(solver, TreeSolver) else solver
+    sampled = solver.sampling if isinstance(solver, ExactSolver) else solver
     assert sampled is None or isinstance(sampled, Sampling)
     return sampled

@@ -22,11 +22,13 @@ from shearshap.engine.run import Run
 from shearshap.errors import ModelError
 from shearshap.games.active import ActiveGame, widened, without_null
 from shearshap.games.coalitions import EMPTY, FULL, are_all
-from shearshap.games.game import Game, all_finite
+from shearshap.games.game import Game
+from shearshap.games.indices import SHAPLEY
 from shearshap.interactions.cross import derivative_cross
 from shearshap.interactions.indices import interaction_fields
 from shearshap.methods.base import Design, Estimate
 from shearshap.methods.standard_errors import all_alike
+from shearshap.models.base import all_finite
 from shearshap.result.axes import declared
 from shearshap.result.explanation import Explanation
 
@@ -110,10 +112,11 @@ class StageEstimate:
 class FinishedRows:
     """The fields of a block's rows, set as the rows finish."""
 
-    def __init__(self, game: Game, *, interactions: bool = False) -> None:
+    def __init__(self, game: Game, run: Run, *, whole: bool = False) -> None:
         self.count = game.rows
-        self.interactions = interactions
-        self.cross = derivative_cross(game) if interactions else None
+        self.run = run
+        #: the rows of a whole block are those of its groups, with their fields
+        self.cross = derivative_cross(game) if run.interactions and not whole else None
         self.fields: dict[str, Tensor] = {}  #: by name, (r, ...) each
         self.done = torch.zeros(game.rows, dtype=torch.bool, device=game.device)
 
@@ -125,16 +128,22 @@ class FinishedRows:
             return
 
         finished = {name: part[done] for name, part in fields.items()}
-        if self.interactions:
+        if self.run.interactions:
             design = made.design
             shared = len(design.coalitions) == 1
-            finished |= interaction_fields(
+            together = interaction_fields(
                 design.coalitions if shared else design.coalitions[done],
                 made.values[done],
-                made.estimate.values[done],
+                finished["values"],
+                finished["standard_errors"],
                 None if self.cross is None else self.cross.take(rows),
                 design.calibration,
+                self.run.interaction_index,
+                self.run.order,
             )
+            for name in together.keys() & {"interaction_errors", "set_errors"}:
+                together[name].movedim(-1, 1)[made.alike[done]] = inf
+            finished |= together
         for name, part in finished.items():
             self._set(name, rows, part)
         self.done[rows] = True
@@ -146,13 +155,17 @@ class FinishedRows:
         """
         done = part.done
         fields = {name: field[done] for name, field in part.fields.items()}
-        fields["values"] = without_null(fields["values"], game.active[done])
+        active = game.active[done]
+        if self.run.semivalue == SHAPLEY:
+            fields["values"] = without_null(fields["values"], active)
+        else:
+            fields["values"] = torch.where(active[:, :, None], fields["values"], 0.0)
         errors = fields["standard_errors"]
         fields["standard_errors"] = torch.where(game.active[done][:, :, None], errors, 0.0)
 
         own = game.own[done]
         for name, field in fields.items():
-            wide = widened(field, _letters(name), own, game.game.players)
+            wide = widened(field, _letters(name), own, game.game.players, self.run.order)
             self._set(name, rows[done], wide)
         # without standard errors of its players, a row has none for null players either
         without = ~errors.isfinite().flatten(1).any(dim=1)

@@ -8,14 +8,17 @@ Run        the method, the budget and when to stop, checked before anything is s
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from math import ceil, inf, sqrt
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 
 from shearshap.data import Background, Groups
 from shearshap.errors import BudgetError, InputError, MethodError
-from shearshap.games.game import Game
+from shearshap.games.game import Game, coalition_count
+from shearshap.games.indices import SHAPLEY, InteractionName, Semivalue
+from shearshap.games.loss import Loss
+from shearshap.games.marginal import ModelGame
 from shearshap.methods import METHODS, Exact, name_of, resolve
 from shearshap.methods.base import Method
 from shearshap.methods.exact import MAX_PLAYERS
@@ -68,13 +71,17 @@ class Options:
     device: torch.device | str | None = None
     seed: int = 0
     drop_null: bool = True
+    semivalue: str | Sequence[float] = "shapley"
+    loss: Loss = None
+    y: Any = None
 
     def run(
         self,
         budget: Any = None,
         *,
         tol: Any = None,
-        interactions: bool = False,
+        interactions: bool | int = False,
+        interaction_index: InteractionName = "k-SII",
         deadline: Any = None,
     ) -> "Run":
         """Return a run with these options, checked as far as that needs no game."""
@@ -84,16 +91,25 @@ class Options:
             deadline = None
         if deadline is not None:
             _check_positive("deadline", deadline, "seconds after which to stop")
-        if interactions not in (False, True, 2):
+        order = _interaction_order(interactions, interaction_index)
+        method = resolve(self.method)
+        semivalue = SHAPLEY
+        if self.semivalue != "shapley":
+            semivalue = Semivalue.from_option(self.semivalue)
+            method = method.with_semivalue(semivalue)
+        if order > 1 and semivalue != SHAPLEY:
             raise InputError(
-                f"interactions: expected True, for those of pairs, or False; got {interactions!r}"
+                "interactions are those of the Shapley value; expected semivalue='shapley', got "
+                f"{self.semivalue!r}; ask for interactions in another call"
             )
         return Run(
-            resolve(self.method),
+            method,
             None if budget is None else positive_int("budget", budget),
             tol,
             positive_int("seed", self.seed),
-            order=2 if interactions else 1,
+            order=order,
+            interaction_index=interaction_index,
+            semivalue=semivalue,
             deadline=deadline,
             drop_null=self.drop_null,
         )
@@ -116,7 +132,9 @@ class Run:
     budget: int | None = None  #: model evaluations for one row; None: `default_budget`
     tol: float | None = None  #: stop at a row once all its standard errors are at most this
     seed: int = 0
-    order: int = 1  #: of the index that is asked for: 1 values, 2 pairwise interactions too
+    order: int = 1  #: of the index that is asked for: 1 values, 2 pairwise interactions too, ...
+    interaction_index: InteractionName = "k-SII"
+    semivalue: Semivalue = SHAPLEY
     deadline: float | None = None  #: seconds after which nothing more is begun
     at_once: bool = False  #: whether all blocks will be joined, so that their arrays can be one
     drop_null: bool = True  #: whether players known to be null take no part
@@ -125,6 +143,14 @@ class Run:
     def interactions(self) -> bool:
         """Whether interactions are asked for too."""
         return self.order > 1
+
+    @property
+    def index_names(self) -> dict[str, Any]:
+        """The fields of an explanation that say which indices it has."""
+        names: dict[str, Any] = {"semivalue": self.semivalue.name}
+        if self.interactions:
+            names |= {"interaction_index": self.interaction_index, "interaction_order": self.order}
+        return names
 
     @property
     def stops(self) -> bool:
@@ -141,22 +167,52 @@ class Run:
     def resolve(self, game: Game) -> "Run":
         """Return the run with the budget and the method for a game, or raise."""
         budget = self.default_budget(game) if self.budget is None else self.budget
-        method = self.method.select_method(game.players, budget // game.cost, stops=self.stops)
+        coalitions = budget // game.cost
+        if game.structure is None:
+            method = self.method.select_method(game.players, coalitions, stops=self.stops)
+        else:
+            method = self._in_hierarchy(game, coalitions)
         if game.players == 1:
             method = Exact()  # one player's value is prediction - base value
         resolved = replace(self, method=method, budget=budget)
         resolved._check(game)
         return resolved
 
-    def by_background_row(self, game: Game) -> bool:
+    def _in_hierarchy(self, game: Game, coalitions: int) -> Method:
+        """Return the method that does the work for players in groups, or raise."""
+        if self.interactions:
+            raise InputError(
+                "interactions: they are not defined for a hierarchy of groups; pass flat groups"
+            )
+        if self.semivalue != SHAPLEY:
+            raise InputError(
+                "semivalue: in a hierarchy of groups, values are Shapley values; pass flat groups"
+            )
+        method = self.method.in_hierarchy(game, coalitions, stops=self.stops)
+        if method is None:
+            able = [
+                name for name, each in METHODS.items() if each.in_hierarchy(game, 0, stops=False)
+            ]
+            raise MethodError(
+                f"{name_of(self.method)} does not know hierarchies of groups; these do: "
+                f"{', '.join(able)}"
+            )
+        return method
+
+    def by_background_row(self, game: ModelGame) -> bool:
         """Return whether each background row gets coalitions of its own.
 
-        Not if the budget holds all coalitions of all background rows, which give exact values.
+        Not if the budget holds all coalitions of all background rows, which give exact values. But
+        draws of a distribution are never all there are: their spread is a part of the error.
         """
-        if game.cost == 1 or isinstance(self.method, Exact) or self.interactions:
+        if self._with_every_background_row(game):
+            return False
+        if game.sampler is not None:
+            return True
+        if isinstance(self.method, Exact):
             return False
         budget = self.default_budget(game) if self.budget is None else self.budget
-        return budget < game.cost << game.players
+        return budget < game.cost * coalition_count(game)
 
     def default_budget(self, game: Game) -> int:
         """Return the evaluations to spend on a row if the user sets no budget.
@@ -170,13 +226,18 @@ class Run:
         if self.stops:
             most = max(MAX_WITH_TOLERANCE, 4 * coalitions)
             coalitions = max(coalitions, min(most, MAX_DRAWN // game.players))
-        every = game.cost * max(1 << game.players, smallest)
-        if game.cost == 1 or self.interactions:
+        listed = coalition_count(game)
+        every = game.cost * max(listed, smallest)
+        if self._with_every_background_row(game):
             return min(game.cost * max(coalitions, smallest), every)
         each = max(ceil(coalitions / sqrt(game.cost)), 2 * game.players, smallest)
-        if 1 << game.players <= MAX_LISTED:
-            each = max(each, (1 << game.players) - 2)  # all but the ends, which are known
+        if listed <= MAX_LISTED:
+            each = max(each, listed - 2)  # all but the ends, which are known
         return min(1 + min(game.cost, MAX_DEFAULT_BACKGROUND_ROWS) * each, every)
+
+    def _with_every_background_row(self, game: Game) -> bool:
+        """Return whether each coalition must be evaluated with all background rows."""
+        return game.cost == 1 or self.interactions or not game.is_mean
 
     def coalitions(self, game: Game) -> int:
         """Return how many coalitions of a game the budget holds."""
@@ -191,35 +252,21 @@ class Run:
                 f"{name_of(self.method)} cannot stop at a standard error, as tol asks; "
                 f"these can: {', '.join(able)}"
             )
-        self._check_smallest(game)
-        self._check_largest(game)
-
-    def _check_smallest(self, game: Game) -> None:
-        smallest = self.method.minimum(game)
-        if self.coalitions(game) >= smallest:
-            return
-        needed = smallest * game.cost
-        number = str(needed) if needed < 10**9 else f"about 2^{needed.bit_length() - 1}"
-        each = ""
-        if game.cost > 1:
-            each = f" ({smallest} coalitions of {game.cost} background rows each)"
-        error = BudgetError(
-            f"{name_of(self.method)} needs at least {number} evaluations per row for "
-            f"{game.players} features{each}, got {self.budget}"
+        check_smallest(
+            self.method, self.method.minimum(game), game.players, self.budget, cost=game.cost
         )
-        error.nearest = needed
-        raise error
+        self._check_largest(game)
 
     def _check_largest(self, game: Game) -> None:
         """Raise if the coalitions to draw are too many to hold in memory."""
-        every = 1 << game.players
+        every = coalition_count(game)
         most = MAX_DRAWN // game.players
         coalitions = min(self.coalitions(game), every)
         if coalitions <= most:
             return
 
         # to list all coalitions takes no equations
-        can_be_listed = coalitions == every and game.players <= MAX_PLAYERS
+        can_be_listed = coalitions == every and every <= 1 << MAX_PLAYERS
         if not (can_be_listed and self.method.enumerates):
             error = BudgetError(
                 f"a budget of {self.budget} evaluations per row: {coalitions} coalitions of "
@@ -230,12 +277,31 @@ class Run:
             raise error
 
 
+def check_smallest(
+    method: Method, smallest: int, players: int, budget: int | None, *, cost: int = 1
+) -> None:
+    """Raise if a budget does not hold the coalitions that a method needs, of a cost each."""
+    assert budget is not None, "resolve(game) sets the budget"
+    if budget // cost >= smallest:
+        return
+    needed = smallest * cost
+    number = str(needed) if needed < 10**9 else f"about 2^{needed.bit_length() - 1}"
+    each = f" ({smallest} coalitions of {cost} background rows each)" if cost > 1 else ""
+    error = BudgetError(
+        f"{name_of(method)} needs at least {number} evaluations per row for {players} features"
+        f"{each}, got {budget}"
+    )
+    error.nearest = needed
+    raise error
+
+
 def all_coalitions_budget(game: Game) -> int:
     """Return the evaluations of all coalitions, or raise if the user must allow them."""
-    needed = game.cost << game.players
+    needed = game.cost * coalition_count(game)
     if needed > MAX_DEFAULT_EXACT:
+        every = f"2^{game.players}" if game.structure is None else f"{coalition_count(game):,}"
         raise BudgetError(
-            f"exact takes all 2^{game.players} coalitions of {game.players} features: "
+            f"exact takes all {every} coalitions of {game.players} features: "
             f"{needed:,} evaluations per row; without a budget it spends at most "
             f"{MAX_DEFAULT_EXACT:,}. Pass budget={needed} to spend them, or method='auto'"
         )
@@ -254,6 +320,21 @@ def positive_int(name: str, number: Any) -> int:
         expected = "an integer from 0" if is_seed else "a positive integer"
         raise error(f"{name}: expected {expected}, got {number!r}")
     return int(number)
+
+
+def _interaction_order(interactions: Any, name: Any) -> int:
+    """Return the order of the interactions that are asked for, 1 for none, or raise."""
+    if name not in get_args(InteractionName):
+        known = ", ".join(get_args(InteractionName))
+        raise InputError(f"interaction_index: expected one of {known}, got {name!r}")
+    if isinstance(interactions, bool):
+        return 2 if interactions else 1
+    if not isinstance(interactions, int) or interactions < 2:
+        raise InputError(
+            "interactions: expected False, True for pairs of features, or the largest number of "
+            f"features that act together, from 2 on; got {interactions!r}"
+        )
+    return interactions
 
 
 def _check_positive(name: str, number: Any, meaning: str) -> None:

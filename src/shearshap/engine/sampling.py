@@ -46,7 +46,7 @@ from shearshap.engine.run import Run
 from shearshap.errors import ModelError, warn
 from shearshap.games.active import ActiveGame
 from shearshap.games.batches import OutOfTime
-from shearshap.games.game import BatchedGame, CoalitionValues, Game
+from shearshap.games.game import BatchedGame, CoalitionValues, Game, coalition_count
 from shearshap.games.marginal import ModelGame
 from shearshap.interactions.indices import check_pairs
 from shearshap.methods import Exact, name_of
@@ -60,11 +60,21 @@ FIRST_BLOCK = 16
 FITS_LEFT = 16
 """A calibration is fitted again, to more rows, if the time left is so many times that of a fit."""
 
+WITHOUT_ERRORS = (
+    "There are no standard errors: with interactions, all draws of absent features have the same "
+    "coalitions, and the errors from drawing are not known."
+)
 
-def explained_blocks(game: Game, run: Run) -> Generator[Explanation]:
+
+def explained_blocks(
+    game: Game, run: Run, progress: RowProgress | None = None, noun: str = "row"
+) -> Generator[Explanation]:
     """Yield the explanations of a game's rows, block by block; their index is rows' numbers."""
-    clock = Clock(run.deadline)
-    return blocks_of(Sampling(game, run), clock, tol=run.tol, at_once=run.at_once)
+    clock = Clock(run.deadline, noun)
+    progress = progress or RowProgress()
+    solver = Sampling(game, run, progress=progress)
+    with progress.over(solver.rows, noun):
+        yield from blocks_of(solver, clock, tol=run.tol, at_once=run.at_once, progress=progress)
 
 
 class Sampling:
@@ -93,7 +103,7 @@ class Sampling:
         self.rows_at_once = max(FIRST_BLOCK, self.plans.resolved.method.pilot_rows)
         budget = self.plans.resolved.budget
         if progress is not None and budget is not None:
-            progress.expect(min(budget, game.cost << game.players))
+            progress.expect(min(budget, game.cost * coalition_count(game)))
 
     @property
     def rows(self) -> int:
@@ -121,6 +131,13 @@ class Sampling:
     def _explanation(self, block: "_Block", buffer: ResultBuffer) -> Explanation:
         explanation = block.explanation(buffer)
         notes = explanation.notes
+        if (
+            isinstance(self.game, ModelGame)
+            and self.game.sampler is not None
+            and self.game.cost > 1
+        ):
+            explanation = replace(explanation, standard_errors=None)
+            notes = (*notes, WITHOUT_ERRORS)
         # all coalitions make exact values too
         if self.note is not None and explanation.method != name_of(Exact()):
             notes = (*notes, self.note)
@@ -132,7 +149,8 @@ class _Block:
 
     def __init__(self, game: Game, plans: Plans, first_row: int, clock: Clock) -> None:
         # plans are made first: if that fails, nothing has been spent yet
-        planned = [(own, plans.of(own), members) for own, members in _parted(game, plans)]
+        parts = _parted(game, plans)
+        planned = [(own, plans.of(own, clock.first_half()), members) for own, members in parts]
         self.game = game
         self.plans = plans
         self.first_row = first_row  #: its number in the whole
@@ -153,7 +171,10 @@ class _Block:
         finished = self._finished()
         run = self.plans.resolved
         arrays = finished.arrays(buffer, self.first_row, single=self.ends.single, run=run)
-        methods = dict.fromkeys(name_of(group.plan.run.method) for group in self.groups)
+        used = [group.plan.run.method for group in self.groups]
+        methods = dict.fromkeys(name_of(method) for method in used)
+        notes = [method.note for method in used if method.note is not None]
+        arrays["notes"] = (*arrays["notes"], *dict.fromkeys(notes))
         return Explanation(
             **arrays,
             index=self.first_row + np.flatnonzero(finished.done.cpu().numpy()),
@@ -161,6 +182,7 @@ class _Block:
             method=", ".join(methods),
             seed=run.seed,
             calibration=self.plans.calibration,
+            **run.index_names,
         )
 
     def _finished(self) -> FinishedRows:
@@ -168,7 +190,7 @@ class _Block:
         first = self.groups[0]
         if first.members is None:
             return first.finished
-        every = FinishedRows(self.game)
+        every = FinishedRows(self.game, self.plans.resolved, whole=True)
         for group in self.groups:
             assert isinstance(group.game, ActiveGame)
             assert group.members is not None
@@ -191,7 +213,7 @@ def _parted(game: Game, plans: Plans) -> list[tuple[Game, Tensor | None]]:
     The members (n,) are numbers of rows in the block; None: all of them, with all players.
     """
     active = game.active_players() if plans.requested.drop_null else None
-    if active is None:
+    if active is None or game.structure is not None:  # groups would differ from row to row
         return [(game, None)]
     assert isinstance(game, ModelGame)
 
@@ -234,7 +256,7 @@ class RowGroup:
         #: (r, 2, k) the values of the empty and the full coalition, from those of all rows
         self.ends = ends if members is None else ends[members]
         self.pilot = plan.next_pilot()  #: how many of the rows a calibration is fitted to
-        self.finished = FinishedRows(game, interactions=plan.run.interactions)
+        self.finished = FinishedRows(game, plan.run)
         self.screening_passes = 0  #: passes for derivatives that screening spent on each row
 
     @property
@@ -365,6 +387,8 @@ class RowGroup:
         spent = waiting.evaluations + len(stage.fresh) * self.game.cost
         if stage.pilot_rows and self.clock.left < FITS_LEFT * stage.seconds.fitting:
             pilot = pilot[:0]  # no time to fit again, to more rows
+        if not self.clock.has_time():
+            pilot = pilot[:0]
         started = self.clock.now()
         with threads_for(len(stage.keys)):
             design = self.plan.calibrated_design(waiting.stage, values[pilot])
@@ -384,14 +408,16 @@ class RowGroup:
         """Screen some rows, make the design of each, and finish them."""
         run = self.plan.run
         game = self.game.take(waiting.rows)
-        eta = screening.at(game, waiting.values)
         rng = np.random.default_rng(run.seed)  # the same draws for all rows
+        eta = screening.at(game, waiting.values, run.coalitions(game), rng)
         with threads_for(run.coalitions(game)):
             design = run.method.design_for(game, run.coalitions(game), rng, eta)
         if run.interactions:
             check_pairs(design.coalitions)
 
-        values = torch.cat((waiting.values, game(design.coalitions[:, 2:])), dim=1)
+        values = waiting.values
+        if design.coalitions.shape[1] > 2:
+            values = torch.cat((values, game(design.coalitions[:, 2:])), dim=1)
         # all groups spend the same on each of their rows
         self.screening_passes = max(self.screening_passes, game.usage.derivative_passes)
         spent = 2 * game.cost + game.usage.evaluations

@@ -13,6 +13,8 @@ from shearshap.engine.loop import Clock, ResultBuffer, RowProgress, blocks_of
 from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
 from shearshap.engine.run import Run, Task
 from shearshap.engine.sampling import Sampling
+from shearshap.errors import InputError
+from shearshap.games.structure import structure_of
 from shearshap.models import eval_mode, library_versions, model_name
 from shearshap.models.huggingface import (
     FramedClassifier,
@@ -22,6 +24,8 @@ from shearshap.models.huggingface import (
     text_classifier,
 )
 from shearshap.result.explanation import Explanation
+
+SENTENCE_ENDS = (".", "!", "?")
 
 
 def takes_texts(model: object) -> bool:
@@ -36,10 +40,14 @@ def text_blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explan
     """Yield the explanation of each text, which has one row."""
     classifier = text_classifier(task.options.model)
     assert classifier is not None, "takes_texts says so"
+    if run.order > 2:
+        raise InputError(
+            f"interactions={run.order}: expected 2 for texts, whose words differ; got {run.order}"
+        )
     solver = _Texts(classifier, task, run, progress)
-    clock = Clock(run.deadline, "texts")
+    clock = Clock(run.deadline, "text")
     used = eval_mode(classifier.model, task.options.device)
-    with progress.over(solver.rows, "texts"), used:
+    with progress.over(solver.rows, "text"), used:
         yield from blocks_of(solver, clock, tol=run.tol, progress=progress)
 
 
@@ -57,7 +65,8 @@ class _Texts:
         self.task = task
         self.run = run
         self.progress = progress
-        self.kind = player_kind(options.groups)
+        self.in_sentences = isinstance(options.groups, str) and options.groups == "sentences"
+        self.kind = player_kind("words" if self.in_sentences else options.groups)
         self.absent = classifier.absent_token(options.background)
         self.texts = classifier.texts(task.rows, self.kind)
         self.index, self.index_name = row_labels(None, _text_labels(task), len(self.texts))
@@ -74,6 +83,8 @@ class _Texts:
         task = _text_task(self.task, self.classifier, text, self.absent)
         with open_game(task, self.progress.evaluated) as game:
             named = _named_text(game, text, number, self.index[[number]])
+            if self.in_sentences:
+                named = _in_sentences(named)
             solver = Sampling(named.game, self.run, progress=self.progress)
             blocks = (solver.explain(row, buffer, clock) for row in [slice(0, 1)])
             (explanation,) = labelled_blocks(named, blocks)
@@ -124,3 +135,21 @@ def _named_text(named: NamedGame, text: Text, number: int, label: NDArray[Any]) 
         game = replace(game, original_rows=None)
     inputs = replace(named.inputs, index=label, names=list(text.names))
     return replace(named, game=game, inputs=inputs)
+
+
+def _in_sentences(named: NamedGame) -> NamedGame:
+    """Return the game of a text whose words are in groups: its sentences, under their own words."""
+    words = named.inputs.names
+    sentences: list[list[str]] = [[]]
+    for word in words:
+        if sentences[-1] and sentences[-1][-1].endswith(SENTENCE_ENDS):
+            sentences.append([])
+        sentences[-1].append(word)
+    paths: list[tuple[str, ...]] = []
+    for own in sentences:
+        name = " ".join(own)
+        if (name,) in paths:
+            name = f"{name} ({len(paths)})"  # the same sentence again is another group
+        paths.extend([(name,)] * len(own))
+    game = replace(named.game, structure=structure_of(tuple(paths)))
+    return replace(named, game=game, inputs=replace(named.inputs, paths=tuple(paths)))

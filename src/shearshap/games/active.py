@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from shearshap.games.game import CoalitionValues, Usage
+from shearshap.games.indices import sets_up_to
 from shearshap.games.marginal import ModelGame
 
 
@@ -55,14 +56,19 @@ class ActiveGame:
         return self.game.cost
 
     @property
+    def is_mean(self) -> bool:
+        """Whether a value is the mean over background rows."""
+        return self.game.is_mean
+
+    @property
     def device(self) -> torch.device:
         """Where coalitions and values live."""
         return self.game.device
 
     @property
     def structure(self) -> None:
-        """That of the whole game."""
-        return self.game.structure
+        """None: in a hierarchy all players take part."""
+        return None
 
     @property
     def differentiable(self) -> bool:
@@ -111,6 +117,22 @@ class ActiveGame:
         return every[rows, own[:, :, None], own[:, None, :]]
 
 
+def set_places(own: Tensor, players: int, order: int) -> tuple[Tensor, int]:
+    """Return the places of the sets of each row's players (r, q) among those of all, and how many.
+
+    Both are in the order of `sets_up_to`. A set is recognised by the sum of 2^player.
+    """
+    bit = 2 ** torch.arange(players, device=own.device)
+    every = torch.tensor([sum(1 << each for each in one) for one in sets_up_to(players, order)])
+    ordered, place = every.to(own.device).sort()
+    # the bit of no player is 0, so that sets of all sizes can be summed alike
+    bits = torch.cat((bit[own], own.new_zeros(len(own), 1)), dim=1)
+    nobody = own.shape[1]
+    padded = [(*one, *[nobody] * (order - len(one))) for one in sets_up_to(nobody, order)]
+    members = torch.tensor(padded, device=own.device).reshape(-1, order)
+    return place[torch.searchsorted(ordered, bits[:, members].sum(2))], len(every)
+
+
 def without_null(values: Tensor, active: Tensor) -> Tensor:
     """Return Shapley values (r, q, k) with 0 for null players, and the same sum.
 
@@ -122,12 +144,16 @@ def without_null(values: Tensor, active: Tensor) -> Tensor:
     return torch.where(present, values + each, 0.0)
 
 
-def widened(part: Tensor, letters: str, own: Tensor, players: int) -> Tensor:
+def widened(part: Tensor, letters: str, own: Tensor, players: int, order: int = 1) -> Tensor:
     """Return a field of active players as one of all players, with zeros for the others.
 
     `letters` are the field's axes, such as "rpk": each axis of q players (own, (r, q)) becomes one
-    of p.
+    of p, and one of sets "s" of up to `order` of them that of all such sets.
     """
+    if "s" in letters:
+        places, sets = set_places(own, players, order)
+        wide = part.new_zeros(len(part), sets, *part.shape[2:])
+        return wide.scatter_(1, places[..., None].expand_as(part), part)
     for axis, letter in enumerate(letters):
         if letter == "p":
             shape = list(part.shape)

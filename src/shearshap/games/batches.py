@@ -222,7 +222,7 @@ def _outputs(box: Box, forward: Forward, batch: Batch) -> Tensor | None:
             batch.pace.learn(box.size, time.perf_counter() - started)
         return outputs
     except Exception as error:
-        if isinstance(error, ShearError):
+        if isinstance(error, ShearError | OutOfTime):  # a function may keep the time itself
             raise
         if not out_of_memory(error):
             raise FailedBatch(box) from error
@@ -280,16 +280,16 @@ def _fails(box: Box, forward: Forward) -> bool:
     return False
 
 
-# Devices: what a GPU has free, and copies of its results to the host. The driver copies ordinary
-# memory slowly, so large copies go through two pieces of pinned memory, which the GPU writes by
-# itself. While it fills one, the host empties the other with all its cores:
+# Devices: what a GPU has free, and copies to and from it. The driver copies ordinary memory slowly,
+# so large copies go through two pieces of pinned memory, which the GPU reads and writes by itself.
+# On the way to the host, while it fills one, the host empties the other with all its cores:
 #
 #     the GPU fills      A0   B1   A2   B3
 #     the host empties        A0   B1   A2   B3        pieces A and B, parts 0 to 3 of a tensor
 #
 # The two pieces are all the pinned memory there is: they are let go after each copy, and torch
-# gives the same memory to the next. Copies go on in their own thread, on their own stream, while
-# the GPU computes the next results:
+# gives the same memory to the next. Copies of results go on in their own thread, on their own
+# stream, while the GPU computes the next results:
 #
 #     the GPU computes   block 0   block 1   block 2
 #     and copies                   block 0   block 1   block 2
@@ -309,6 +309,25 @@ def free_memory(device: torch.device) -> int | None:
 
 def _is_driver_as_fast(source: Tensor) -> bool:
     return source.device.type != "cuda" or source.nbytes <= SMALL_BYTES
+
+
+def to_device(numbers: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Return a tensor on a device and in a type: itself if it is so already."""
+    if numbers.device.type != "cpu" or device.type != "cuda" or numbers.nbytes <= SMALL_BYTES:
+        return numbers.to(device, dtype)
+    placed = torch.empty(numbers.shape, dtype=dtype, device=device)
+    size = PIECE_BYTES // placed.itemsize
+    pinned = torch.empty((2, size), dtype=dtype, device="cpu", pin_memory=True)
+    emptied = [torch.cuda.Event(), torch.cuda.Event()]
+    parts = numbers.contiguous().view(-1).split(size)
+    with torch.cuda.device(device):
+        for number, part in enumerate(placed.view(-1).split(size)):
+            piece = pinned[number % 2, : len(part)]
+            emptied[number % 2].synchronize()
+            piece.copy_(parts[number])
+            part.copy_(piece, non_blocking=True)
+            emptied[number % 2].record()
+    return placed
 
 
 def to_numpy(numbers: Tensor) -> NDArray[Any]:

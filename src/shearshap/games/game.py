@@ -4,12 +4,14 @@ A game is a *value function*, rows, and what was spent on them. A value function
 coalition is worth. Each is a class with the members of `Game`:
 
     ModelGame      marginal: background rows stand in for absent players              marginal.py
+                   conditional, with a sampler: they move with the present ones    conditional.py
     ActiveGame     the same among the players of each row that are not null           active.py
+    ...with a loss how far the mean prediction is from a label, instead of the mean      loss.py
     FunctionGame   any function of coalitions, without a model                        below
 
-Another value function of a model, such as a conditional mean, the log-probability of an answer or a
-loss, derives from `BatchedGame`: it says which evaluations make a coalition's value, and batches,
-counts and errors that lead to a row are there.
+Another value function of a model, such as the log-probability of an answer, derives from
+`BatchedGame`: it says which evaluations make a coalition's value, and batches, counts and errors
+that lead to a row are there.
 
 Letters everywhere: r rows, c coalitions, p players, d model inputs, b background rows, k outputs.
 """
@@ -27,7 +29,8 @@ from torch import Tensor
 from shearshap.errors import ModelError
 from shearshap.games.batches import Batch, Box, FailedBatch, OutOfTime, first_failure, in_batches
 from shearshap.games.coalitions import end_coalitions
-from shearshap.models.base import real_numbers
+from shearshap.games.structure import Structure
+from shearshap.models.base import all_finite, real_numbers
 
 
 @dataclass
@@ -63,8 +66,8 @@ class GameInfo(Protocol):
         """Whether the model can be differentiated."""
 
     @property
-    def structure(self) -> None:
-        """How players are grouped: None, all of them alike. A tree of groups would be another."""
+    def structure(self) -> Structure | None:
+        """The groups of players that join together; None: players join in any order."""
 
 
 class Game(GameInfo, Protocol):
@@ -77,6 +80,10 @@ class Game(GameInfo, Protocol):
     @property
     def cost(self) -> int:
         """Model evaluations that one coalition of one row costs: the number of background rows."""
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether a value is the mean over background rows, each of which is a game of its own."""
 
     def active_players(self) -> Tensor | None:
         """Return which players are not known to be null, (r, p) of bool; None: all of them."""
@@ -117,7 +124,7 @@ class BatchedGame(ABC):
     usage: Usage
     shape: tuple[int, ...]  #: of one row as the model takes it
     type_changes: tuple[str, ...]  #: of the rows on their way to the model, in words
-    structure: ClassVar[None] = None  #: of the players
+    structure: Structure | None = None  #: of the players
 
     @property
     @abstractmethod
@@ -140,11 +147,20 @@ class BatchedGame(ABC):
 
     @abstractmethod
     def mean(self, outputs: Tensor) -> Tensor:
-        """Return values (r, c, k), from the outputs (r, c, b, k) of all evaluations."""
+        """Return outputs (r, c, b, k) averaged over the evaluations of a coalition, (r, c, k)."""
 
     @abstractmethod
     def evaluated(self, coalitions: Tensor, box: Box) -> Any:
         """Return the inputs of the evaluations in a box, as the model takes them."""
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether a value is the mean over background rows, each of which is a game of its own."""
+        return True
+
+    def worth(self, outputs: Tensor) -> Tensor:
+        """Return values (r, c, k), from the outputs (r, c, b, k) of the first rows or of all."""
+        return self.mean(outputs)
 
     def global_row(self, row: int) -> int:
         """Return a row's number among all rows."""
@@ -181,13 +197,13 @@ class BatchedGame(ABC):
             except FailedBatch as failed:
                 raise self._model_error(failed, coalitions) from failed.__cause__
             except OutOfTime as late:
-                raise OutOfTime(self.mean(with_outputs(late.known))) from None
+                raise OutOfTime(self.worth(with_outputs(late.known))) from None
         self.usage.evaluations += coalitions.shape[1] * self.cost
 
-        values = self.mean(with_outputs(outputs))
+        values = self.worth(with_outputs(outputs))
         if not all_finite(values):
             raise self._not_finite(values, coalitions)
-        return CoalitionValues(values, single=outputs.ndim == 3)
+        return CoalitionValues(values, single=outputs.ndim == 3 or not self.is_mean)
 
     # Errors that lead to the row and the coalition
 
@@ -209,7 +225,7 @@ class BatchedGame(ABC):
             place = (failing.rows.start, failing.coalitions.start)
             error = self._error_at(coalitions, place, f"{message} (first on", ")")
         if failed.outputs is not None:
-            error.known = self.mean(with_outputs(failed.outputs))
+            error.known = self.worth(with_outputs(failed.outputs))
         return error
 
     def _not_finite(self, values: Tensor, coalitions: Tensor) -> ModelError:
@@ -232,8 +248,11 @@ class BatchedGame(ABC):
         box = Box(slice(row, row + 1), slice(column, column + 1), slice(0, self.cost))
         coalition = coalitions[row if len(coalitions) > 1 else 0, column].cpu().numpy()
         number = self.global_row(row)
-        present = f"{coalition.sum()} of {len(coalition)} players present"
-        error = ModelError(f"{before} row {number} with {present}{after}")
+        is_model = self.source == "the model"
+        noun = "features" if is_model else "players"
+        present = f"{coalition.sum()} of {len(coalition)} {noun} present"
+        place_words = f"row {number}" if is_model else "a coalition"
+        error = ModelError(f"{before} {place_words} with {present}{after}")
         error.row = number
         error.coalition = coalition
         error.inputs = self.evaluated(coalitions, box)
@@ -248,6 +267,8 @@ class FunctionGame(BatchedGame):
     players: int
     usage: Usage = field(default_factory=Usage)
     batch: Batch = field(default_factory=lambda: Batch(1 << 62))
+    advance: Callable[[int], object] = lambda _: None  #: the base class says when it is called
+    structure: Structure | None = None
     source = "the game"
     device = torch.device("cpu")
     rows = 1
@@ -259,9 +280,6 @@ class FunctionGame(BatchedGame):
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
         """The shape of one coalition."""
         return (self.players,)
-
-    def advance(self, _evaluations: int) -> None:
-        """Show no progress: the engine counts the evaluations of one row."""
 
     def take(self, _rows: slice | Tensor) -> "FunctionGame":
         """Return the game with nothing spent yet."""
@@ -297,10 +315,6 @@ def with_outputs(answer: Tensor) -> Tensor:
     return answer.unsqueeze(3) if answer.ndim == 3 else answer
 
 
-def all_finite(values: Tensor) -> bool:
-    """Return whether no value is NaN or infinite.
-
-    The sum of numbers that are not all finite is not finite either, and takes one pass. If it is
-    not, it may only have overflowed.
-    """
-    return bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
+def coalition_count(game: GameInfo) -> int:
+    """Return how many coalitions have a say in the values, the empty and the full one included."""
+    return 1 << game.players if game.structure is None else game.structure.coalitions

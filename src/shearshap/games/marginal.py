@@ -24,7 +24,10 @@ from torch import Tensor
 from shearshap.errors import ModelError, ShearError
 from shearshap.games.batches import Batch, Box, FailedBatch, in_batches, out_of_memory
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
+from shearshap.games.conditional import Sampler
 from shearshap.games.game import BatchedGame, CoalitionValues, Usage, with_outputs
+from shearshap.games.loss import LabelledLoss
+from shearshap.games.structure import Structure
 from shearshap.models import Predictor
 
 _ALL = slice(None)
@@ -78,7 +81,11 @@ class ModelGame(BatchedGame):
     original_rows: Callable[[slice], Any] | None = None
     type_changes: tuple[str, ...] = ()  #: of the rows on their way to the model, in words
     weights: Tensor | None = None  #: (b,) of the background rows, sum 1; None: they count equally
+    structure: Structure | None = None  #: of the players
     ungrouped: bool = False  #: whether every input is known to be a player of its own, in order
+    loss: LabelledLoss | None = None  #: of the mean prediction; None: values are predictions
+    #: moves absent inputs to where the present ones put them; the background (b, m) is its draws
+    sampler: Sampler | None = None
     usage: Usage = field(default_factory=Usage)
 
     @property
@@ -102,9 +109,10 @@ class ModelGame(BatchedGame):
         """Whether the model can be differentiated, at floating inputs or at its embeddings."""
         floating = self.inputs.is_floating_point() and self.finite
         embedded = self.predict.embedding is not None
-        return self.predict.differentiable and (floating or embedded)
+        is_marginal = self.sampler is None
+        return self.predict.differentiable and (floating or embedded) and is_marginal
 
-    def take(self, rows: slice | Tensor = _ALL, background: slice = _ALL) -> "ModelGame":
+    def take(self, rows: slice | Tensor = _ALL, background: slice | Tensor = _ALL) -> "ModelGame":
         """Return the game of some rows and background rows, with nothing spent yet.
 
         The weights of the background rows that are left sum to 1 again.
@@ -141,8 +149,11 @@ class ModelGame(BatchedGame):
     def active_players(self) -> Tensor | None:
         """Return which players are not known to be null, (r, p) of bool; None: all of them.
 
-        A player is null whose inputs are the same in the row and in every background row.
+        A player is null whose inputs are the same in the row and in every background row. If absent
+        inputs depend on the present ones, no player is known to be null.
         """
+        if self.sampler is not None:
+            return None
         first = self.background[0]
         constant = _same(self.background, first).all(dim=0)
         if not constant.any():
@@ -173,6 +184,8 @@ class ModelGame(BatchedGame):
         0: they are the same as in every background row, so that the player is null. If inputs
         are no numbers to measure by, a player is at distance 0 or 1.
         """
+        if self.sampler is not None:
+            return torch.ones(self.rows, self.players, dtype=torch.float64, device=self.device)
         inputs = self.inputs.to(self.device)
         squares = torch.zeros_like(inputs, dtype=torch.float64)
         # one background row after the other: all at once may be too many to hold
@@ -219,7 +232,8 @@ class ModelGame(BatchedGame):
         except FailedBatch as failed:
             cause = failed.__cause__
             raise ModelError(f"{type(cause).__name__}: {cause}") from cause
-        return answer.reshape(count, -1)
+        answer = answer.reshape(count, -1)
+        return self._worth(answer[:, None], answer[:, None, None])[:, 0]
 
     def surface(self, z: Tensor) -> Tensor:
         """Map points z (r, q, p) to g(z) = f(xbar + z (x - xbar)), (r, q, k), differentiably.
@@ -244,7 +258,7 @@ class ModelGame(BatchedGame):
                 embedded = embedded.reshape(*background.shape[:-1], *shape)
                 mixed = embedded + weight[..., None] * (rows - embedded)
                 answer = self._answer(after, mixed, shape)
-        return self.mean(with_outputs(answer))
+        return self.worth(with_outputs(answer))
 
     # The value function
 
@@ -264,6 +278,21 @@ class ModelGame(BatchedGame):
             return outputs.mean(dim=2)
         return torch.einsum("rcbk,b->rck", outputs, self.weights.to(outputs))
 
+    @property
+    def is_mean(self) -> bool:
+        """Whether a value is the mean over background rows: not if it is a loss of that mean."""
+        return self.loss is None
+
+    def worth(self, outputs: Tensor) -> Tensor:
+        """Return values (r, c, k): means of outputs (r, c, b, k), or minus the loss of these."""
+        return self._worth(self.mean(outputs), outputs)
+
+    def _worth(self, means: Tensor, outputs: Tensor) -> Tensor:
+        if self.loss is None:
+            return means
+        rows = torch.arange(self.rows) if self.places is None else self.places
+        return self.loss.worth(means, outputs, rows[: len(outputs)])
+
     def evaluated(self, coalitions: Tensor, box: Box) -> Any:
         """Return the inputs of the evaluations in a box, as the model takes them."""
         return self.predict.decode(self._mixed(coalitions, box).reshape(-1, *self.shape))
@@ -281,6 +310,9 @@ class ModelGame(BatchedGame):
 
         rows = self.inputs[box.rows, None, None]
         background = self.background_in(box)
+        if self.sampler is not None:
+            draws = background[None] if background.ndim == 2 else background[:, 0]
+            background = self.sampler.fill(self.inputs[box.rows], present[:, :, 0], draws)
         if rows.is_floating_point() and self.finite:
             # exact at the weights 0 and 1, and much faster than torch.where
             return torch.lerp(background, rows, present.to(rows.dtype))
@@ -338,7 +370,8 @@ def _disagreement(game: ModelGame, ends: Tensor) -> str | None:
     mixed = ends[:count, FULL]
     outputs = game.predict.outputs
     # log-odds magnify the rounding of probabilities, which are compared as these
-    in_log_odds = outputs.scale == "log-odds" and outputs.form == "probability"
+    of_probabilities = outputs.scale == "log-odds" and outputs.form == "probability"
+    in_log_odds = of_probabilities and game.loss is None
     allowed = _allowed_difference(game.predict, ends.sigmoid() if in_log_odds else ends)
 
     def excess(first: Tensor, second: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ class PairedGame(ModelGame):
         return 1
 
     def take(
-        self, rows: slice | Tensor = slice(None), background: slice = slice(None)
+        self, rows: slice | Tensor = slice(None), background: slice | Tensor = slice(None)
     ) -> "PairedGame":
         """Return the game of some of the pairs, with nothing spent yet."""
         own = rows if isinstance(rows, slice) else rows.to(self.inputs.device)
@@ -70,6 +70,8 @@ class PairedGame(ModelGame):
 
     def active_players(self) -> Tensor | None:
         """Return which players differ in the two rows of a pair, (r, p) of bool; None: all."""
+        if self.sampler is not None:
+            return None
         every = torch.ones(self.inputs.shape[1], dtype=torch.bool, device=self.inputs.device)
         return self._active_players(self.background, every)
 

@@ -1,53 +1,89 @@
-"""Shapley interactions, from the values that the Shapley values were computed from.
+"""Interactions, from the values that the Shapley values were computed from.
 
 With u = 2z - 1 and v = sum_T c_T prod_{j in T} u_j, the Shapley interaction index of a set S of
 s players (Grabisch & Roubens 1999) is
 
     SII_S = 2^s * sum over T containing S, |T| - s even, of c_T / (|T| - s + 1).
 
-For order s = 1 it is the Shapley value. For s = 2 it depends on the even part
-e(S) = (v(S) + v(S^c)) / 2 alone, which every complement pair shows. The k-SII of order 2, or
-n-Shapley values (Bordt & von Luxburg 2023), divide phi_i between the player alone and its pairs:
+Other indices differ in the factors of c_T alone (`shearshap.games.indices`). For order s = 1 it is
+the Shapley value. For s = 2 it depends on the even part e(S) = (v(S) + v(S^c)) / 2 alone, which
+every complement pair shows. The k-SII of order 2, or n-Shapley values (Bordt & von Luxburg 2023),
+divide phi_i between the player alone and its pairs:
 
     Phi_ij = SII_ij,   Phi_i = phi_i - 1/2 sum_j SII_ij,
     sum_i Phi_i + sum_{i<j} Phi_ij = sum_i phi_i.
 
-From all coalitions an index of any order is exact. From some, that of order 2 is the posterior mean
-of a Gaussian process (`kriged`). The same values give the second differences when all players are
-present: the cross-contribution (`cross`) of a model without derivatives, at no extra cost.
+From all coalitions an index of any order is exact. From some, it is the posterior mean of a
+Gaussian process (`kriged`), whose variance makes standard errors. The same values give the second
+differences when all players are present: the cross-contribution (`cross`) of a model without
+derivatives, at no extra cost.
 
 Letters: r rows, c coalitions, m complement pairs, p players, k outputs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import comb
 
 import torch
 from torch import Tensor
 
-from shearshap.errors import MethodError
+from shearshap.errors import InputError, MethodError
 from shearshap.games.coalitions import codes
+from shearshap.games.indices import Index, InteractionName, interaction_index
 from shearshap.interactions.cross import CrossContribution
-from shearshap.interactions.kriged import kriged_interactions, kriged_second_differences
+from shearshap.interactions.kriged import (
+    kriged_index,
+    kriged_interactions,
+    kriged_second_differences,
+)
 from shearshap.methods.kriging import Calibration
-from shearshap.methods.kriging.kernel import chunk_entries
+from shearshap.methods.kriging.kernel import Part, chunk_entries
 from shearshap.methods.kriging.pairs import OddEven
+
+MAX_SETS = 1 << 15
+"""Sets of features, at most, of interactions of three and more."""
+
+MAX_ERROR_WORK = 1e8
+"""Sets times complement pairs times players up to which interactions of pairs have errors.
+
+That is some 70 players at the default budget, and a second a row.
+"""
 
 
 def interaction_fields(
     coalitions: Tensor,
     values: Tensor,
     phi: Tensor,
+    errors: Tensor,
     known_cross: CrossContribution | None,
     learnt: object,
+    name: InteractionName = "k-SII",
+    order: int = 2,
 ) -> dict[str, Tensor]:
-    """Return the fields `interactions` and `cross_contribution` of an explanation.
+    """Return the fields of an explanation that are about features that act together.
 
     They are computed from coalitions (r or 1, c, p), their values (r, c, k) and the Shapley values
-    phi (r, p, k), with kriging's calibration if the design learnt one. Cross-contribution comes
-    from derivatives or, in rows for which they say nothing, from the coalition values.
+    phi (r, p, k) with their standard errors, with kriging's calibration if the design learnt one.
+    Cross-contribution comes from derivatives or, in rows for which they say nothing, from the
+    coalition values.
     """
     calibration = learnt if isinstance(learnt, Calibration) else None
-    pairs = interactions(coalitions, values, phi, calibration=calibration)
+    index = interaction_index(name, order, coalitions.shape[2])
+    fields: dict[str, Tensor] = {}
+    if order == 2 and name in ("k-SII", "SII"):
+        # only even parts are not known yet
+        pairs = interactions(coalitions, values, phi, calibration=calibration, name=name)
+        _, of_sets = _of_index(coalitions, values, calibration, index, ("even",))
+        pair_errors = _matrix(of_sets, phi.shape[1])
+        diagonal = pair_errors.diagonal(dim1=1, dim2=2)
+        diagonal.copy_((diagonal.square() + errors.mT.square()).sqrt())
+    else:
+        of_sets, set_errors = _of_index(coalitions, values, calibration, index, ("odd", "even"))
+        pairs = _matrix(of_sets, phi.shape[1])
+        pair_errors = _matrix(set_errors, phi.shape[1])
+        if order > 2:
+            fields |= {"set_values": of_sets, "set_errors": set_errors}
+    fields |= {"interactions": pairs, "interaction_errors": pair_errors}
 
     if known_cross is None:
         eta = torch.zeros_like(pairs[..., 0])
@@ -62,13 +98,20 @@ def interaction_fields(
     if unknown.any():
         own = coalitions if len(coalitions) == 1 else coalitions[unknown]
         eta[unknown] = estimated_second_differences(own, values[unknown], calibration=calibration)
-    return {"interactions": pairs, "cross_contribution": eta}
+    return fields | {"cross_contribution": eta}
 
 
 def interactions(
-    coalitions: Tensor, values: Tensor, phi: Tensor, *, calibration: Calibration | None = None
+    coalitions: Tensor,
+    values: Tensor,
+    phi: Tensor,
+    *,
+    calibration: Calibration | None = None,
+    name: InteractionName = "k-SII",
 ) -> Tensor:
     """Return the k-SII of order 2, (r, p, p, k): Phi_ij on both sides of the diagonal, Phi_i on it.
+
+    For "SII", Phi_i is phi_i.
 
     Exact if the coalitions are all 2^p; else the posterior mean under the Gaussian process.
 
@@ -85,8 +128,53 @@ def interactions(
         The rule for relevances; None for the default.
     """
     check_pairs(coalitions)
-    index = _of_pairs(coalitions, values, calibration, _exact_matrix, kriged_interactions)
-    return k_sii(phi, (index + index.transpose(1, 2)) / 2)
+    index = _of_design(coalitions, values, calibration, _exact_matrix, kriged_interactions)
+    return k_sii(phi, (index + index.transpose(1, 2)) / 2, name)
+
+
+def _of_index(
+    coalitions: Tensor,
+    values: Tensor,
+    calibration: Calibration | None,
+    index: Index,
+    which: Sequence[Part],
+) -> tuple[Tensor, Tensor]:
+    """Return an index of q sets, or that of a part of the game, and its errors, (r, q, k) each."""
+
+    def exact(table: Tensor) -> Tensor:
+        found = exact_index(table, index)
+        return torch.stack((found, torch.zeros_like(found)), dim=1)
+
+    def kriged(parts: OddEven, calibration: Calibration) -> Tensor:
+        work = float(index.sets) * parts.signs.numel()
+        if work > MAX_ERROR_WORK and index.order == 2 and len(which) == 1:
+            return parts.odd.new_full((len(parts.odd), 2, index.sets), torch.inf)
+        return torch.stack(kriged_index(parts, calibration, index, which), dim=1)
+
+    found = _of_design(coalitions, values, calibration, exact, kriged)
+    return found[:, 0], found[:, 1]
+
+
+def _matrix(of_sets: Tensor, players: int) -> Tensor:
+    """Return the numbers of pairs, and on the diagonal of single players, (r, p, p, k)."""
+    i, j = torch.triu_indices(players, players, offset=1, device=of_sets.device)
+    rows, _, outputs = of_sets.shape
+    matrix = of_sets.new_zeros(rows, players, players, outputs)
+    pairs = of_sets[:, players : players + len(i)]
+    matrix[:, i, j] = pairs
+    matrix[:, j, i] = pairs
+    matrix.diagonal(dim1=1, dim2=2).copy_(of_sets[:, :players].mT)
+    return matrix
+
+
+def check_order(players: int, order: int) -> None:
+    """Raise if there are too many sets of features."""
+    sets = sum(comb(players, size) for size in range(1, order + 1))
+    if order > 2 and sets > MAX_SETS:
+        raise InputError(
+            f"interactions={order}: expected at most {MAX_SETS:,} sets of features, got {sets:,} "
+            f"of {players} features; try interactions=2, or groups= for fewer features"
+        )
 
 
 def estimated_second_differences(
@@ -98,38 +186,39 @@ def estimated_second_differences(
     coalitions are all 2^p; else the posterior mean of the odd and the even part. See `interactions`
     for the parameters.
     """
-    differences = _of_pairs(
+    differences = _of_design(
         coalitions, values, calibration, exact_second_differences, kriged_second_differences
     )
     return differences.abs().sum(3)
 
 
-def k_sii(phi: Tensor, index: Tensor) -> Tensor:
+def k_sii(phi: Tensor, index: Tensor, name: InteractionName = "k-SII") -> Tensor:
     """Return the k-SII of order 2, (r, p, p, k), of Shapley values and SII, zero on the diagonal.
 
-    Phi_ij = SII_ij on both sides of the diagonal, and Phi_i = phi_i - 1/2 sum_j SII_ij on it.
+    Phi_ij = SII_ij on both sides of the diagonal, and Phi_i = phi_i - 1/2 sum_j SII_ij on it. For
+    "SII" it is phi_i.
     """
     pairs = index.clone()
-    alone = phi - index.sum(2) / 2
+    alone = phi - index.sum(2) / 2 if name == "k-SII" else phi
     pairs.diagonal(dim1=1, dim2=2).copy_(alone.mT)
     return pairs
 
 
-def _of_pairs(
+def _of_design(
     coalitions: Tensor,
     values: Tensor,
     calibration: Calibration | None,
     exact: Callable[[Tensor], Tensor],
     kriged: Callable[[OddEven, Calibration], Tensor],
 ) -> Tensor:
-    """Return a number for each pair of players, (r, p, p, k), of coalitions and values.
+    """Return some numbers (r, ..., k) of coalitions and values.
 
-    `exact` makes it (r, p, p) of tables (r, 2^p), and `kriged` of odd and even parts.
+    `exact` makes them (r, ...) of tables (r, 2^p), and `kriged` of odd and even parts.
     """
     if len(coalitions) > 1:
         # every row has its own design, and is a table of one row
         rows = zip(coalitions.split(1), values.split(1), strict=True)
-        return torch.cat([_of_pairs(*row, calibration, exact, kriged) for row in rows])
+        return torch.cat([_of_design(*row, calibration, exact, kriged) for row in rows])
 
     sets = coalitions[0]
     players = sets.shape[1]
@@ -141,7 +230,8 @@ def _of_pairs(
     else:
         parts = _odd_even(sets, flat_values, distinct, complements)
         found = kriged(parts, calibration or Calibration.default(players))
-    return found.reshape(len(values), -1, players, players).permute(0, 2, 3, 1)
+    by_row: Tensor = found.unflatten(0, (len(values), -1))
+    return by_row.movedim(1, -1)
 
 
 # Exactly, from tables: the values of all 2^p coalitions, in binary counting order. Bit i of a
@@ -153,21 +243,23 @@ def _of_pairs(
 # So the even columns are the coalitions without player 0, the odd ones those with it.
 
 
-def exact_interactions(table: Tensor, order: int) -> Tensor:
-    """Return SII_S of all S of `order` players, in lexicographic order, of tables (r, 2^p)."""
-    more = _set_sizes(table) - order
-    is_even = (more % 2 == 0) & (more >= 0)
-    weight = torch.where(is_even, 2**order / (more + 1), 0.0)
-    return _superset_sums(weight * _walsh_transform(table), order)
+def exact_index(table: Tensor, index: Index) -> Tensor:
+    """Return an index of tables (r, 2^p), (r, q), in the order of `sets_up_to`."""
+    coefficients = _walsh_transform(table)
+    sizes = _set_sizes(table).long()
+    found = []
+    for size, moments in enumerate(index.moments, start=1):
+        factors = [0.0] * size + [2.0**size * float(moment) for moment in moments]
+        found.append(_superset_sums(table.new_tensor(factors)[sizes] * coefficients, size))
+    return torch.cat(found, dim=1)
 
 
 def _exact_matrix(table: Tensor) -> Tensor:
     """Return SII of pairs, (r, p, p), zero on the diagonal, of tables (r, 2^p)."""
     players = _players(table)
-    i, j = torch.triu_indices(players, players, offset=1, device=table.device)
-    index = table.new_zeros(len(table), players, players)
-    index[:, i, j] = exact_interactions(table, order=2)
-    return index + index.mT
+    of_sets = exact_index(table, interaction_index("SII", 2, players))
+    of_sets[:, :players] = 0.0
+    return _matrix(of_sets[..., None], players)[..., 0]
 
 
 def exact_second_differences(table: Tensor) -> Tensor:
@@ -234,7 +326,7 @@ def check_pairs(coalitions: Tensor) -> None:
         raise MethodError(
             "interactions need coalitions with their complements, which this method does not ask "
             "for within this budget; try method='kriging', 'leverage', 'kernel-paired', "
-            "'permutation-antithetic' or 'exact', with two evaluations a player and two more"
+            "'permutation-antithetic' or 'exact', with two evaluations a feature and two more"
         )
 
 

@@ -27,27 +27,39 @@ So one matrix product a' a, weighted by pair, gives all i and j at once (`weight
 Letters: r rows, m complement pairs, p players. Kernels are in `shearshap.methods.kriging.kernel`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
+from shearshap.games.indices import Index
 from shearshap.methods.kriging import Calibration
 from shearshap.methods.kriging.calibration import (
     relevance_features,
     relevances,
+    row_priors,
     rule_logits,
 )
 from shearshap.methods.kriging.kernel import (
     NUGGET_FLOOR,
     VARIANCE_NODES,
+    Part,
     chunk_entries,
     gauss_legendre,
+    index_covariance,
     odd_even_kernels,
 )
 from shearshap.methods.kriging.pairs import OddEven, thinned_pairs
-from shearshap.methods.kriging.posterior import Factors
+from shearshap.methods.kriging.posterior import (
+    Answer,
+    Factors,
+    Process,
+    joined,
+    standard_errors,
+)
+from shearshap.methods.kriging.shared import own_answers
 
 #: Shifts of the logits of a row's relevances. The lowest leaves only pairwise interactions.
 LEVELS = range(-6, 3)
@@ -67,6 +79,47 @@ def kriged_interactions(parts: OddEven, calibration: Calibration) -> Tensor:
         return interactions_of_kernel(chunk.signs, *_even_dual(chunk, logit))
 
     return _in_chunks(parts, calibration, mean)
+
+
+def kriged_index(
+    parts: OddEven, calibration: Calibration, index: Index, which: Sequence[Part] = ("odd", "even")
+) -> tuple[Tensor, Tensor]:
+    """Return the posterior means and the standard errors of an index, (r k, q) each.
+
+    They are those of the whole game, or of one part of it. Both parts are independent. Errors are
+    made as those of Shapley values are, with the same inflation.
+    """
+    if len(parts.signs) > MAX_PAIRS:
+        parts = parts.take(pairs=thinned_pairs(parts.signs, MAX_PAIRS))
+    unit, size = replace(parts, outputs=1).normalised()
+    mean = torch.zeros_like(size)
+    variance = torch.zeros_like(size)
+    for part in which:
+        answer = _odd_answer if part == "odd" else _even_answer
+        found = answer(unit, calibration, index)
+        errors = standard_errors(unit, found, calibration.inflation)
+        mean = mean + found.mean[:, 0]
+        variance = variance + errors[:, 0].square()
+    return size * mean, size * variance.sqrt()
+
+
+def _odd_answer(unit: OddEven, calibration: Calibration, index: Index) -> Answer:
+    prior = row_priors(unit, calibration)
+    return own_answers(unit.signs, unit.odd_by_row, prior, calibration, index)
+
+
+def _even_answer(unit: OddEven, calibration: Calibration, index: Index) -> Answer:
+    u = unit.signs
+    constant = torch.ones_like(u[:, :1])
+    logit = rule_logits(calibration, relevance_features(unit))
+    rows = max(1, chunk_entries(u) // (len(u) * max(len(u), index.sets)))
+    answers = []
+    for even, own in zip(unit.even.split(rows), logit.split(rows), strict=True):
+        r = relevances(at_likeliest_level(u, even, own))
+        covariance = index_covariance("even", u, r, index, nugget=0.0)
+        process = Process.from_covariance(u, covariance, trend=constant)
+        answers.append(process.answer(even[:, None]))
+    return joined(answers)
 
 
 def kriged_second_differences(parts: OddEven, calibration: Calibration) -> Tensor:

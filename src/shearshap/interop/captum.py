@@ -411,8 +411,8 @@ def _mask(mask: Tensors | None, tensors: tuple[Tensor, ...]) -> Tensor:
     numbers = torch.cat(_flat(tuple(_player_numbers(part, rows) for part, rows in pairs)), dim=1)
     if not bool((numbers == numbers[:1]).all()):
         raise InputError(
-            "feature_mask: expected the same players in all rows, got a mask that differs from "
-            "row to row; explain rows of different players in calls of their own"
+            "feature_mask: expected the same features in all rows, got a mask that differs from "
+            "row to row; explain rows of different features in calls of their own"
         )
     return numbers[0]
 

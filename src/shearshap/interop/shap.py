@@ -183,6 +183,11 @@ def half_pairs(explanation: "Explanation") -> NDArray[np.float64]:
         raise InputError(
             "to_shap: the explanation has no interactions; explain with interactions=True"
         )
+    if explanation.interaction_index not in (None, "k-SII") or explanation.interaction_order > 2:
+        raise InputError(
+            "to_shap: shap's interactions are k-SII of order 2, got "
+            f"{explanation.interaction_index} of order {explanation.interaction_order}"
+        )
     factor = 0.5 * (1 + np.eye(explanation.values.shape[1]))
     if explanation.values.ndim == 3:
         factor = factor[:, :, None]

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shearshap.errors import InputError
 from shearshap.explainer import explain_game
+from shearshap.games.indices import BANZHAF
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
 from shearshap.result.explanation import Explanation
@@ -111,14 +112,18 @@ def interaction_values(explanation: Explanation, row: int, output: int | str) ->
     single = explanation[row].output(output)
     base_value = float(single.base_values[0])
     orders = [single.values[0]]
+    index = "BV" if single.semivalue == BANZHAF.name else "SV"
     if single.interactions is not None:
         pairs = single.interactions[0]
         orders = [pairs.diagonal(), pairs[np.triu_indices(len(pairs), 1)]]
+        index = single.interaction_index or "k-SII"
+    if single.set_values is not None:
+        orders = [single.set_values[0]]
     errors = single.standard_errors
     return InteractionValues(
         values=np.concatenate(([base_value], *orders)),
-        index="SV" if single.interactions is None else "k-SII",
-        max_order=len(orders),
+        index=index,
+        max_order=1 if single.interactions is None else single.interaction_order,
         min_order=0,
         n_players=single.values.shape[1],
         baseline_value=base_value,

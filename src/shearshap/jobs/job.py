@@ -18,29 +18,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from shearshap.errors import InputError, JobError, ModelError, ShearError
+from shearshap.errors import InputError, JobError, ModelError, ShearError, collect_warnings
 from shearshap.jobs.executors import Executor, InProcess
 from shearshap.jobs.manifest import HOLDER, LOCK, MANIFEST, PARTS, locked
 from shearshap.jobs.models import close_model, exits_as_errors, model_files
 from shearshap.jobs.options import (
     REPORT,
     Options,
-    collect_warnings,
     errors_with_files,
     parse_devices,
 )
 from shearshap.jobs.plan import BACKGROUND, CONVERTED, Plan, described, make_plan
-from shearshap.jobs.result import (
-    Outcome,
-    facts,
-    file_summary,
-    folder_summary,
-)
+from shearshap.jobs.result import Outcome, facts, file_summary, folder_summary
 from shearshap.jobs.shards import Shard, ShardResult, sample
 from shearshap.jobs.tables import (
     WRITTEN,
@@ -258,9 +252,11 @@ def _run_folder(
         try:
             with (
                 _progress_bar(plan.rows, before, progress=progress) as bar,
-                _opened_log(log) as file,
                 ExitStack() as stack,
             ):
+                file = sys.stderr
+                if log != STDERR:
+                    file = stack.enter_context(Path(log).open("a", encoding="utf-8"))
                 coming = executor.run(plan.work, todo) if todo else iter(())
                 stack.callback(getattr(coming, "close", lambda: None))  # if this is interrupted
                 for each in coming:
@@ -449,16 +445,6 @@ def _progress_bar(total: int, before: int, *, progress: bool | None) -> Any:
         bar_format=None if in_terminal else LINE,
         disable=progress is False,
     )
-
-
-@contextmanager
-def _opened_log(log: Path | str) -> Iterator[IO[str]]:
-    """Open a log, to which lines are added."""
-    if log == STDERR:
-        yield sys.stderr
-        return
-    with Path(log).open("a", encoding="utf-8") as file:
-        yield file
 
 
 def _log_entry(report: ShardResult) -> dict[str, Any]:

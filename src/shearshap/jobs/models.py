@@ -16,6 +16,7 @@ from typing import Any
 
 from shearshap.errors import InputError, ModelError
 from shearshap.models import adapted_model, eval_mode
+from shearshap.models.sklearn import booster_library
 
 ACCEPTED = (
     "a folder that an installed package opens, .onnx, .json or .ubj (XGBoost), .txt (LightGBM), "
@@ -24,7 +25,6 @@ ACCEPTED = (
 )
 MAX_MESSAGE = 300  #: characters of another library's message that are repeated
 PICKLES = (".joblib", ".pkl", ".pickle")
-BOOSTERS = (".json", ".ubj", ".txt")  #: whose text columns are categories of the frame's library
 
 FOLDER_OPENERS = "shearshap.models"
 """The entry point group of functions that open a folder as a model.
@@ -77,15 +77,15 @@ def open_model(place: str, *, trust: bool = False) -> LoadedModel:
     file = Path(place)
     suffix = file.suffix.lower()
     if file.is_dir():
-        return described(_opened_folder(file), place, "")
+        return described(_opened_folder(file), place)
     if suffix in LOADERS or suffix in PICKLES:
-        return described(_loaded(file, suffix, trust=trust), place, suffix)
+        return described(_loaded(file, suffix, trust=trust), place)
     if ":" in place:
-        return described(imported(place), place, "")
+        return described(imported(place), place)
     raise InputError(f"model: cannot tell what {place!r} is; expected {ACCEPTED}")
 
 
-def described(model: Any, place: str, suffix: str) -> LoadedModel:
+def described(model: Any, place: str) -> LoadedModel:
     """Return the model with what its adapter knows of it."""
     with eval_mode(model) as device:
         adapted = adapted_model(model, device)
@@ -94,7 +94,7 @@ def described(model: Any, place: str, suffix: str) -> LoadedModel:
             place,
             columns=tuple(adapted.feature_names),
             outputs=tuple(adapted.output_names),
-            categories=suffix in BOOSTERS,
+            categories=booster_library(model) in {"xgboost", "lightgbm"},
         )
 
 
@@ -116,7 +116,7 @@ class ModelSource:
                 with restore_cwd():
                     _OPENED[self.key] = open_model(self.model, trust=self.trust)
             else:
-                _OPENED[self.key] = described(self.model, f"a {type(self.model).__name__}", "")
+                _OPENED[self.key] = described(self.model, f"a {type(self.model).__name__}")
         return _OPENED[self.key]
 
 

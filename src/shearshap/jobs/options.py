@@ -5,7 +5,6 @@ Also what a text in a terminal stands for: `--background`, `--groups`, `--output
 
 import json
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,8 +13,15 @@ from typing import Any
 
 import torch
 
-from shearshap.data.background import CHOICES, DEFAULT_CENTRES, DEFAULT_ROWS, STATISTICS
-from shearshap.errors import BudgetError, InputError, ShearWarning
+from shearshap.data.background import (
+    CHOICES,
+    DEFAULT_CENTRES,
+    DEFAULT_ROWS,
+    STATISTICS,
+    Conditional,
+)
+from shearshap.errors import BudgetError, InputError
+from shearshap.games.conditional import KINDS
 from shearshap.jobs.shards import SHARD_ROWS
 from shearshap.jobs.tables import WRITTEN
 from shearshap.methods.base import Method
@@ -50,7 +56,8 @@ class Options:
     background
         A file of rows, of which 100 are drawn if there are more; "sample:FILE" or
         "sample:FILE:200", "kmeans:FILE" or "kmeans:FILE:20", "all:FILE"; or one row, "mean:FILE",
-        "median:FILE" or "mode:FILE". Default: the background row of the model if it has one,
+        "median:FILE" or "mode:FILE"; or "copula:FILE", "gaussian:FILE", "empirical:FILE",
+        "learned:FILE", as in `Conditional`. Default: the background row of the model if it has one,
         otherwise a sample of the rows explained. Of a large job, anything that an `Explainer`
         takes is a background, too.
     outputs
@@ -146,11 +153,6 @@ class Options:
         is_text = isinstance(self.background, str | None)
         return BackgroundOption.parse(self.background if is_text else None)
 
-    def unused_columns(self, model_columns: Sequence[str]) -> set[str]:
-        """Return the columns named that the model does not take: ids, whose digits matter."""
-        named = {*self.drop} if self.id_column is None else {*self.drop, self.id_column}
-        return named - set(model_columns)
-
 
 def _is_large(data: Path, out: str | Path) -> bool:
     if data.is_dir() or str(out).endswith(("/", os.sep)):
@@ -173,12 +175,13 @@ class BackgroundOption:
     def parse(cls, text: str | None) -> "BackgroundOption":
         """Return what a text names; None: nothing.
 
-        "train.csv", "mean:train.csv", "sample:train.csv" and "sample:train.csv:200" are such texts.
+        "train.csv", "mean:train.csv", "sample:train.csv" and "sample:train.csv:200" are such texts,
+        and "copula:train.csv" is one of a `Conditional`.
         """
         if text is None:
             return cls()
         name, _, file = text.partition(":")
-        is_named = name in (*STATISTICS, *CHOICES)
+        is_named = name in (*STATISTICS, *CHOICES, *KINDS)
         if not text or (is_named and not file):
             example = f"{name}:train.csv" if is_named else "sample:train.csv"
             raise InputError(
@@ -187,7 +190,7 @@ class BackgroundOption:
         if not is_named:
             return cls(file=Path(text))  # a colon in it is the file's own
         start, _, end = file.rpartition(":")
-        if name in ("sample", "kmeans") and start and end.isdecimal():
+        if name in ("sample", "kmeans", *KINDS) and start and end.isdecimal():
             return cls(name, Path(start), int(end))
         return cls(name, Path(file))
 
@@ -195,6 +198,8 @@ class BackgroundOption:
         """Return the background as an `Explainer` takes it, of the file's rows."""
         if self.choice is None:
             return rows
+        if self.choice in KINDS:
+            return Conditional(rows, self.choice, self.count or DEFAULT_ROWS)  # type: ignore[arg-type]
         return (self.choice, rows) if self.count is None else (self.choice, rows, self.count)
 
     def words(self, rows: int) -> str:
@@ -202,6 +207,9 @@ class BackgroundOption:
         own = f"the {rows:,} rows of {self.file}" if rows > 1 else f"the row of {self.file}"
         if self.choice in STATISTICS:
             return f"{self.choice} of {own}"
+        if self.choice in KINDS:
+            count = self.count or DEFAULT_ROWS
+            return f"{count:,} samples of features that move together ({self.choice} of {own})"
         is_kmeans = self.choice == "kmeans"
         count = self.count or (DEFAULT_CENTRES if is_kmeans else DEFAULT_ROWS)
         if self.choice == "all" or rows <= count:
@@ -312,23 +320,6 @@ def device_of(devices: Sequence[str], worker: int) -> str | None:
 
 
 # Warnings and errors
-
-
-@contextmanager
-def collect_warnings(notes: list[str]) -> Iterator[None]:
-    """Add our own warnings to the notes, and pass on those of other libraries."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ShearWarning)
-        yield
-    for warning in caught:
-        if not issubclass(warning.category, ShearWarning):
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
-            continue
-        note = " ".join(str(warning.message).split())
-        if note not in notes:
-            notes.append(note)
 
 
 @contextmanager

@@ -25,28 +25,15 @@ from shearshap.data.background import (
     parse_background,
     starts_with_name,
 )
-from shearshap.errors import InputError, ModelError
+from shearshap.errors import InputError, ModelError, collect_warnings
 from shearshap.explainer import Explainer
 from shearshap.jobs import tables
-from shearshap.jobs.manifest import (
-    MANIFEST,
-    PARTS,
-    Manifest,
-    PartHashes,
-    Preparation,
-    identity_of,
-)
-from shearshap.jobs.models import (
-    LoadedModel,
-    ModelSource,
-    exits_as_errors,
-    restore_cwd,
-)
+from shearshap.jobs.manifest import MANIFEST, PARTS, Manifest, PartHashes, Preparation, identity_of
+from shearshap.jobs.models import LoadedModel, ModelSource, exits_as_errors, restore_cwd
 from shearshap.jobs.options import (
     Background,
     Options,
     chosen_output,
-    collect_warnings,
     device_of,
     errors_with_files,
     parse_devices,
@@ -337,7 +324,9 @@ def _carried(job: Options, schema: pa.Schema) -> pa.Schema:
 
 def _input_files(job: Options, model: LoadedModel) -> list[InputFile]:
     """Return the files to explain: one that is read, or those of a folder, not yet read."""
-    ids = job.unused_columns(model.columns)
+    # columns named that the model does not take are ids, whose digits matter
+    ids = {*job.drop} if job.id_column is None else {*job.drop, job.id_column}
+    ids -= {*model.columns}
     if not job.large:
         table = tables.read(job.data, "data", text=model.text_columns, ids=ids)
         return [InputFile.from_table(table, job.data)]

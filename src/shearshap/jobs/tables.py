@@ -22,7 +22,7 @@ from pyarrow import csv, types
 from pyarrow import parquet as pq
 from pyarrow.parquet import ParquetFile
 
-from shearshap.data.frames import as_frame, trained_order
+from shearshap.data.frames import as_frame, columns_of_model, trained_order
 from shearshap.errors import InputError
 from shearshap.report import GENERATOR
 from shearshap.store import written_whole
@@ -267,12 +267,8 @@ def matching_columns(table: pa.Table, names: Sequence[str], what: str) -> list[s
 
     Other columns are left out. `what` begins the error if a column is missing.
     """
-    # LightGBM keeps an underscore for a space; a column of the model's very name comes first
-    spaced = {name.replace(" ", "_"): name for name in table.column_names}
-    exact = dict.fromkeys(table.column_names)
-    columns = [name if name in exact else spaced.get(name) for name in names]
-    known = list(dict.fromkeys(column for column in columns if column is not None))
-    frame = as_frame(table.select(known), what)
+    wanted = columns_of_model(table.column_names, names)
+    frame = as_frame(table.select([name for name in table.column_names if name in wanted]), what)
     assert frame is not None
     return trained_order(frame, names, what)
 
@@ -309,7 +305,8 @@ def write(table: pa.Table, facts: Mapping[str, Any], path: Path) -> None:
     try:
         with written_whole(path) as partial:
             if path.suffix.lower() == ".csv":
-                csv.write_csv(_without_formulas(table), partial)
+                columns = [_without_formulas(column) for column in table.columns]
+                csv.write_csv(pa.table(columns, table.column_names), partial)
             else:
                 pq.write_table(table, partial)
     except OSError as error:
@@ -319,13 +316,8 @@ def write(table: pa.Table, facts: Mapping[str, Any], path: Path) -> None:
         ) from error
 
 
-def _without_formulas(table: pa.Table) -> pa.Table:
-    """Return a table with an apostrophe before every text that a spreadsheet would run."""
-    columns = [_without_formula(column) for column in table.columns]
-    return type(table).from_arrays(columns, names=table.column_names)
-
-
-def _without_formula(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column with an apostrophe before every text that a spreadsheet would run."""
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if not types.is_string(column.type) and not types.is_large_string(column.type):

@@ -19,11 +19,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet as pq
 
-from shearshap.errors import InputError, ModelError, ShearError
+from shearshap.errors import InputError, ModelError, ShearError, collect_warnings
 from shearshap.explainer import Explainer
 from shearshap.jobs.manifest import file_hash
 from shearshap.jobs.models import ModelSource, restore_cwd
-from shearshap.jobs.options import collect_warnings, device_of
+from shearshap.jobs.options import device_of
 from shearshap.jobs.shards import (
     MIN_ROWS,
     InputColumns,
@@ -34,7 +34,7 @@ from shearshap.jobs.shards import (
     read_at_once,
 )
 from shearshap.jobs.tables import METADATA
-from shearshap.result.explanation import Explanation
+from shearshap.result.explanation import Explanation, spent_evaluations
 from shearshap.store import written_whole
 
 Hashes = tuple[tuple[str, str], ...]  #: of files, by name
@@ -87,7 +87,7 @@ class ShardWork:
         notes: list[str] = []
         try:
             with collect_warnings(notes):
-                evaluations, hashes = self._write_part(shard, attempt, worker)
+                evaluations, hashes = self._write_part(shard, attempt, worker, notes)
             report = replace(report, rows=shard.rows, hashes=hashes, evaluations=evaluations)
         except OSError as error:
             message = f"{self.out / shard.name} cannot be written: {error.strerror or error}"
@@ -96,7 +96,8 @@ class ShardWork:
             again = not isinstance(error, InputError)
             report = replace(report, error=_in_words(error, shard), again=again)
         seconds = time.perf_counter() - started
-        return replace(report, seconds=seconds, peak_bytes=_peak_bytes(), notes=tuple(notes))
+        distinct = tuple(dict.fromkeys(notes))
+        return replace(report, seconds=seconds, peak_bytes=_peak_bytes(), notes=distinct)
 
     def blocks(
         self, shard: Shard, *, rows: int = 0, worker: int = 0, progress: bool | None = False
@@ -147,7 +148,9 @@ class ShardWork:
 
     # Parts
 
-    def _write_part(self, shard: Shard, attempt: int, worker: int) -> tuple[int, Hashes]:
+    def _write_part(
+        self, shard: Shard, attempt: int, worker: int, notes: list[str]
+    ) -> tuple[int, Hashes]:
         """Write the part of a shard; return the evaluations that it took, and the files' hashes."""
         # memory may have run out at the attempt before
         rows = max(MIN_ROWS, min(shard.rows, read_at_once(len(self.columns.schema))) >> attempt - 1)
@@ -163,7 +166,8 @@ class ShardWork:
                 schema = self._pair_schema()
                 pairs = files.enter_context(_part_writer(self.out, name, schema, hashes))
             for block in self.blocks(shard, rows=rows, worker=worker):
-                evaluations += _spent(block.explanation)
+                evaluations += int(spent_evaluations(block.explanation).sum())
+                notes += block.explanation.notes
                 _write_lines(part, self.values(block))
                 if pairs is not None:
                     _write_lines(pairs, self.pairs(block))
@@ -185,7 +189,8 @@ class ShardWork:
         """Return the columns of a part's interactions."""
         schema = self.part_schema()
         texts = [(name, pa.string()) for name in ("output", "player", "other")]
-        fields = [("row", schema.field(0).type), *texts, ("value", pa.float64())]
+        numbers = [(name, pa.float64()) for name in ("value", "standard_error")]
+        fields = [("row", schema.field(0).type), *texts, *numbers]
         return pa.schema(fields, metadata=schema.metadata)
 
 
@@ -218,13 +223,6 @@ def _rows_at(table: pa.Table, at: NDArray[np.int64]) -> pa.Table:
     """
     is_slice = at[-1] - at[0] + 1 == len(at)
     return table.slice(at[0], len(at)) if is_slice else table.take(at)
-
-
-def _spent(explanation: Explanation) -> int:
-    """Return the evaluations of all rows together."""
-    if explanation.row_evaluations is None:
-        return explanation.evaluations * len(explanation)
-    return int(explanation.row_evaluations.sum())
 
 
 @contextmanager

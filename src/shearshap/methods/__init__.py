@@ -3,6 +3,7 @@
 from shearshap.errors import MethodError
 from shearshap.methods.auto import Auto
 from shearshap.methods.base import Method
+from shearshap.methods.coarse import CoarseToFine
 from shearshap.methods.exact import Enumeration, Exact
 from shearshap.methods.kernel import Kernel, Leverage, Welford
 from shearshap.methods.kriging import Calibration
@@ -23,6 +24,7 @@ METHODS: dict[str, Method] = {
     "permutation-antithetic": Permutation(antithetic=True),
     "leverage": Leverage(),
     "kriging": Kriging(),
+    "coarse-to-fine": CoarseToFine(),
 }
 """The methods by name."""
 
@@ -53,6 +55,7 @@ __all__ = [
     "METHODS",
     "Auto",
     "Calibration",
+    "CoarseToFine",
     "Enumeration",
     "Exact",
     "Kernel",

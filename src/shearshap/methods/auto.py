@@ -6,7 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shearshap.games.game import GameInfo
+from shearshap.games.indices import SHAPLEY, Semivalue
 from shearshap.methods.base import Design, Method, Promise
+from shearshap.methods.coarse import CoarseToFine
 from shearshap.methods.exact import Exact
 from shearshap.methods.kernel import Leverage
 from shearshap.methods.kriging.method import Kriging, check_calibration, min_in_pairs
@@ -45,6 +47,7 @@ class Auto(Method):
 
     calibration: Any = field(default=None, repr=False)
     refined: bool = field(default=True, repr=False)  #: of kriging
+    semivalue: Semivalue = field(default=SHAPLEY, repr=False)
     # what kriging, leverage and exact values have in common
     stops: ClassVar[bool] = True
     promises: ClassVar[frozenset[Promise]] = frozenset({"efficiency", "pairwise"})
@@ -55,25 +58,35 @@ class Auto(Method):
         every = 1 << players
         few = coalitions < FEW_PER_PLAYER * players
         max_players = MAX_PLAYERS_OF_FEW if few else MAX_PLAYERS
-        kriging = Kriging(self.calibration, self.refined)
+        kriging = Kriging(self.calibration, self.refined, semivalue=self.semivalue)
         if coalitions >= every:
             # kriging goes on to all coalitions by itself, for the rows that need them
-            return kriging if stops and smallest < every else Exact()
-        if players > max_players:
+            return kriging if stops and smallest < every else Exact(self.semivalue)
+        only_kriging = self.semivalue != SHAPLEY
+        if players > max_players and not only_kriging:
             return Leverage()
         if coalitions <= MAX_KRIGED:
             return kriging.select_method(players, coalitions, stops=stops)
-        return _BoundedKriging(self.calibration, self.refined) if stops else Leverage()
+        if stops or only_kriging:
+            return _BoundedKriging(self.calibration, self.refined, semivalue=self.semivalue)
+        return Leverage()
+
+    def in_hierarchy(self, game: GameInfo, coalitions: int, *, stops: bool) -> Method:
+        """Return exact values, groups before their members or, if rows may stop, permutations."""
+        return CoarseToFine().in_hierarchy(game, coalitions, stops=stops)
 
     def check_players(self, players: int) -> None:
         """Raise if the calibration is for another number of players."""
+        super().check_players(players)
         check_calibration(self.calibration, players)
 
     def minimum(self, game: GameInfo) -> int:
         """Return kriging's minimum or, with very many players, leverage's."""
-        if game.players > MAX_PLAYERS_OF_FEW:
+        if game.structure is not None:
+            return CoarseToFine().minimum(game)
+        if game.players > MAX_PLAYERS_OF_FEW and self.semivalue == SHAPLEY:
             return Leverage().minimum(game)
-        return Kriging().minimum(game)
+        return Kriging(semivalue=self.semivalue).minimum(game)
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return the design of the method chosen."""

@@ -14,10 +14,10 @@ before. A method that chooses a row's coalitions by something of the row itself 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -26,7 +26,8 @@ from torch import Tensor
 
 from shearshap.errors import MethodError
 from shearshap.games.coalitions import FULL, codes
-from shearshap.games.game import Game, GameInfo
+from shearshap.games.game import Game, GameInfo, coalition_count
+from shearshap.games.indices import SHAPLEY, Semivalue
 from shearshap.interactions.cross import CrossKind, derivative_contribution, second_differences
 
 Promise = Literal["efficiency", "unbiased", "pairwise", "null-player"]
@@ -61,7 +62,10 @@ class Design(ABC):
         return self
 
     def calibrated(self, _calibration: object) -> "Design":
-        """Return the design with the calibration of another, if no pilot rows came to it."""
+        """Return the design with the calibration of another, if no pilot rows came to it.
+
+        None: there is no other, so it is the usual one.
+        """
         return self
 
     @abstractmethod
@@ -96,8 +100,11 @@ class Screening:
     #: (1, c, p) those of `second_difference_coalitions`, to ask for; None: by derivatives
     coalitions: Tensor | None
 
-    def at(self, game: Game, ends: Tensor) -> Tensor:
-        """Return what it shows of every row, (r, ...); `ends` (r, 2, k) are known."""
+    def at(self, game: Game, ends: Tensor, _budget: int, _rng: np.random.Generator) -> Tensor:
+        """Return what it shows of every row, (r, ...); `ends` (r, 2, k) are known.
+
+        `_budget` is the number of all coalitions, the ends and those of the design included.
+        """
         if self.kind == "distance":
             return game.distances()
         if self.coalitions is None:
@@ -110,6 +117,7 @@ class Screening:
 class Method(ABC):
     """A way to estimate Shapley values; an instance only stores options."""
 
+    note: ClassVar[str | None] = None  #: what users should know of its values, in a sentence
     pilot_rows: ClassVar[int] = 0  #: how many of the first rows' values its design's `fit` wants
     #: whether it lists all coalitions if the budget holds them
     enumerates: ClassVar[bool] = True
@@ -139,8 +147,36 @@ class Method(ABC):
         """
         return self
 
-    def check_players(self, _players: int) -> None:  # noqa: B027
+    def in_hierarchy(
+        self,
+        _game: GameInfo,
+        _coalitions: int,
+        *,
+        stops: bool,  # noqa: ARG002
+    ) -> "Method | None":
+        """Return the method that does the work if players are in groups; None: it cannot."""
+        return None
+
+    def within(self, _has_time: Callable[[], bool]) -> "Method":
+        """Return the method that ends a long choice of coalitions, with fewer, if time is up."""
+        return self
+
+    def with_semivalue(self, semivalue: Semivalue) -> "Method":
+        """Return the method that estimates a semivalue, or raise if it is not one of those."""
+        if semivalue == SHAPLEY:
+            return self
+        if not hasattr(self, "semivalue"):
+            raise MethodError(
+                f"semivalue: {self!r} estimates Shapley values alone; try method='auto', 'kriging' "
+                "or 'exact'"
+            )
+        return cast("Method", replace(cast(Any, self), semivalue=semivalue))
+
+    def check_players(self, players: int) -> None:
         """Raise if an option is for another number of players than a game has."""
+        semivalue = getattr(self, "semivalue", SHAPLEY)
+        if semivalue != SHAPLEY:
+            semivalue.check_players(players)
 
     def screening(self, _game: GameInfo) -> Screening | None:
         """Return what to find out about each row first; None: nothing, all rows share a design."""
@@ -175,7 +211,7 @@ class Method(ABC):
         else:
             # keyed by members, so that equal sets of different designs have equal keys
             smallest = self.min_stage(game)
-            most = min(1 << (game.players - 1), MAX_PART)
+            most = min(coalition_count(game) // 2, MAX_PART)
             if 2 * smallest <= most:
                 for stage in nested(self.design(game, most, rng), smallest):
                     yield Stage(codes(stage.design.coalitions[0]), stage.design)

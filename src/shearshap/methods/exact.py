@@ -1,6 +1,6 @@
 """Exact Shapley values from all 2^p coalitions (the paper's eq. 3)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import comb
 from typing import ClassVar, get_args
@@ -11,7 +11,9 @@ from torch import Tensor
 
 from shearshap.errors import BudgetError
 from shearshap.games.coalitions import subsets
-from shearshap.games.game import GameInfo
+from shearshap.games.game import GameInfo, coalition_count
+from shearshap.games.indices import SHAPLEY, Semivalue
+from shearshap.games.structure import Structure
 from shearshap.methods.base import Design, Estimate, Method, Promise
 
 MAX_PLAYERS = 30  #: whose coalitions are still listed
@@ -21,16 +23,21 @@ MAX_PLAYERS = 30  #: whose coalitions are still listed
 class Exact(Method):
     """All coalitions, each once; the answer has no sampling error."""
 
+    semivalue: Semivalue = field(default=SHAPLEY, repr=False)
     stops: ClassVar[bool] = True  # it has no error to begin with
     promises: ClassVar[frozenset[Promise]] = frozenset(get_args(Promise))
 
     def minimum(self, game: GameInfo) -> int:
-        """Return 2^p."""
-        return 1 << game.players
+        """Return 2^p or, in a hierarchy, the coalitions that have a say."""
+        return coalition_count(game)
 
-    def design(self, game: GameInfo, _budget: int, _rng: np.random.Generator) -> "Enumeration":
+    def in_hierarchy(self, _game: GameInfo, _coalitions: int, *, stops: bool) -> Method:  # noqa: ARG002
+        """Return this method."""
+        return self
+
+    def design(self, game: GameInfo, _budget: int, _rng: np.random.Generator) -> Design:
         """Return the design of all coalitions."""
-        return enumeration(game)
+        return enumeration(game, self.semivalue)
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,7 @@ class Enumeration(Design):
 
     players: int
     device: torch.device
+    semivalue: Semivalue = SHAPLEY
     complete = True
 
     @cached_property
@@ -55,21 +63,51 @@ class Enumeration(Design):
         """Return the Shapley values of coalition values (r, 2^p, k), with standard errors of 0."""
         # back to binary counting order: the full coalition is the last
         counted = torch.cat((values[:, :1], values[:, 2:], values[:, 1:2]), dim=1)
-        phi = shapley_transform(counted)
+        phi = shapley_transform(counted, self.semivalue)
         return Estimate(phi, torch.zeros_like(phi))
 
 
-def enumeration(game: GameInfo) -> Enumeration:
+@dataclass(frozen=True)
+class HierarchicalEnumeration(Design):
+    """All coalitions that have a say in a hierarchy, each once, and their weights."""
+
+    structure: Structure
+    device: torch.device
+    complete = True
+
+    @cached_property
+    def _listed(self) -> tuple[Tensor, Tensor]:
+        sets, weights = self.structure.listed()
+        return sets.to(self.device)[None], weights.to(self.device)
+
+    @property
+    def coalitions(self) -> Tensor:  # type: ignore[override]
+        """The coalitions (1, c, p)."""
+        return self._listed[0]
+
+    def estimate(self, values: Tensor) -> Estimate:
+        """Return the Winter values of coalition values (r, c, k), with standard errors of 0."""
+        weights = self._listed[1].to(values.dtype)
+        # a constant changes no value, and small numbers lose fewer digits
+        table = (values - values[:, :1]).transpose(0, 1).flatten(1)  # (c, r k)
+        phi = torch.sparse.mm(weights, table).unflatten(1, (len(values), -1)).transpose(0, 1)
+        return Estimate(phi, torch.zeros_like(phi))
+
+
+def enumeration(game: GameInfo, semivalue: Semivalue = SHAPLEY) -> Design:
     """Return the design of all coalitions of a game."""
+    if game.structure is not None:
+        return HierarchicalEnumeration(game.structure, game.device)
     if game.players > MAX_PLAYERS:
-        raise BudgetError(f"all coalitions of {game.players} players are too many to list")
-    return Enumeration(game.players, game.device)
+        raise BudgetError(f"all coalitions of {game.players} features are too many to list")
+    return Enumeration(game.players, game.device, semivalue)
 
 
-def shapley_transform(values: Tensor) -> Tensor:
+def shapley_transform(values: Tensor, semivalue: Semivalue = SHAPLEY) -> Tensor:
     """Return the Shapley values (r, p, k) of tables (r, 2^p, k) in binary counting order.
 
-    Bit i of a coalition's number says whether player i is in it. With w_s = s! (p-1-s)! / p!, a set
+    Bit i of a coalition's number says whether player i is in it. With w_s = s! (p-1-s)! / p!, or of
+    another semivalue the probability of s others divided by C(p-1, s), a set
     S counts w_{|S|-1} for its members and -w_{|S|} for the others:
 
         phi_i = sum_{S with i} (w_{|S|-1} + w_{|S|}) v(S) - sum_S w_{|S|} v(S),   w_{-1} = w_p = 0.
@@ -81,7 +119,8 @@ def shapley_transform(values: Tensor) -> Tensor:
         folded         {}+0  1+01        player 1: sum the odd column
     """
     players = values.shape[1].bit_length() - 1
-    inner = [1 / (players * comb(players - 1, s)) for s in range(players)]
+    chances = semivalue.probabilities(players)
+    inner = [float(chance / comb(players - 1, s)) for s, chance in enumerate(chances)]
     # w[s + 1] is w_s
     w = torch.tensor([0.0, *inner, 0.0], dtype=values.dtype, device=values.device)
     sizes = _sizes(players).to(values.device)

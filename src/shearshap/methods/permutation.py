@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.games.coalitions import EMPTY, FULL, Bools, with_ends
-from shearshap.games.game import GameInfo
+from shearshap.games.game import GameInfo, coalition_count
 from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, as_tensor
 from shearshap.methods.exact import enumeration
 from shearshap.methods.standard_errors import MIN_DRAWS, moderated_errors, possible_jumps
@@ -48,14 +48,21 @@ class Permutation(Method):
 
     def minimum(self, game: GameInfo) -> int:
         """Return the coalitions of one permutation, with its reverse if antithetic."""
-        return min(2 + self._coalitions_per_draw(game.players), 1 << game.players)
+        return min(2 + self._coalitions_per_draw(game.players), coalition_count(game))
+
+    def in_hierarchy(self, _game: GameInfo, _coalitions: int, *, stops: bool) -> Method:  # noqa: ARG002
+        """Return this method: groups stay together in its orders, and in their reverses."""
+        return self
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return the design of all whole permutations that the budget holds."""
-        if budget >= 1 << game.players:
+        if budget >= coalition_count(game):
             return enumeration(game)
         draws = (budget - 2) // self._coalitions_per_draw(game.players)
-        orders = random_orders(game.players, draws, rng)
+        if game.structure is None:
+            orders = random_orders(game.players, draws, rng)
+        else:
+            orders = game.structure.orders(draws, rng)
         if self.antithetic:
             orders = np.concatenate((orders, orders[:, ::-1]))
         return JoiningOrders(chains(orders, game), as_tensor(orders, game), self.antithetic)

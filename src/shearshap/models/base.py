@@ -111,7 +111,7 @@ class AdaptedModel:
 Output = int | str | Sequence[int] | Sequence[str] | Callable[[Any], Any] | None
 
 #: Probabilities are clipped this far from 0 and 1, whose log-odds would be infinite.
-_MIN_PROBABILITY = 1e-7
+MIN_PROBABILITY = 1e-7
 
 #: The numbers that an array of objects may hold.
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
@@ -345,7 +345,16 @@ def _tensor(raw: Any, rows: int) -> Tensor:
         raise _no_numbers(raw) from error
 
 
-def real_numbers(raw: Any, source: Literal["the model", "the game"]) -> Tensor:
+def all_finite(values: Tensor) -> bool:
+    """Return whether no value is NaN or infinite.
+
+    The sum of numbers that are not all finite is not finite either, and takes one pass. If it is
+    not, it may only have overflowed.
+    """
+    return bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
+
+
+def real_numbers(raw: Any, source: Literal["the model", "the game", "the loss"]) -> Tensor:
     """Return what a model or a game returned as a tensor of floating-point numbers.
 
     Truth values, integers and floats are numbers, also in an array of objects; anything else is a
@@ -447,7 +456,7 @@ def _log_odds_of_probabilities(probabilities: Tensor) -> Tensor:
             f"{highest:.4g}; leave scale out, pass returns='margin' if these are scores before "
             "they become probabilities, or pass output= a function that makes the numbers you want"
         )
-    return probabilities.double().clamp(_MIN_PROBABILITY, 1 - _MIN_PROBABILITY).logit()
+    return probabilities.double().clamp(MIN_PROBABILITY, 1 - MIN_PROBABILITY).logit()
 
 
 def _sum_to_one(answer: Tensor) -> bool:

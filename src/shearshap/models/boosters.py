@@ -22,6 +22,7 @@ from shearshap.models.sklearn import (
     class_names,
     names_of_columns,
     numpy_or_pandas,
+    score_of_each,
     trained_names,
 )
 
@@ -287,7 +288,7 @@ def _adapted(
         # the score is the second class's
         if form == "probability":
             return np.stack((1 - answer, answer), axis=1)
-        return np.stack((-answer / 2, answer / 2), axis=1)
+        return score_of_each(answer)
 
     return AdaptedModel(
         call_by_class,

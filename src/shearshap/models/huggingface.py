@@ -85,7 +85,9 @@ def player_kind(groups: Any) -> Kind:
         return "tokens"
     if isinstance(groups, str) and groups in ("tokens", "words"):
         return groups  # type: ignore[return-value]
-    raise InputError(f"groups: for texts, expected 'tokens' or 'words', got {groups!r}")
+    raise InputError(
+        f"groups: for texts, expected 'tokens', 'words' or 'sentences', got {groups!r}"
+    )
 
 
 @dataclass(frozen=True)
@@ -168,8 +170,7 @@ class TextClassifier:
         """Raise if the tokenizer, or an option of the explainer, does not go with texts."""
         if feature_names is not None:
             raise InputError(
-                "feature_names: the players of a text are named by its own words; leave "
-                "feature_names out"
+                "feature_names: the features of a text are its own words; leave feature_names out"
             )
         if not getattr(self.tokenizer, "is_fast", False):
             raise InputError(

@@ -25,10 +25,20 @@ PREDICTIONS = ("predict", "predict_proba", "decision_function", "score_samples")
 #: Estimators whose `predict` returns labels.
 LABELLERS = ("classifier", "clusterer", "outlier_detector")
 
+#: Classifiers whose score of two classes is their log-odds, if they have no other loss.
+LOGISTIC = (
+    "GradientBoostingClassifier",
+    "HistGradientBoostingClassifier",
+    "LinearDiscriminantAnalysis",
+    "LogisticRegression",
+    "LogisticRegressionCV",
+    "SGDClassifier",
+)
+
 
 def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
     """Adapt an estimator: by its probabilities or scores if it has any, else by `predict`."""
-    if scale in MARGINS and ends_in_booster(model):
+    if scale in (*MARGINS, "log-odds") and ends_in_booster(model):
         return _booster_in_pipeline(model, scale)
     method, form = _method(model, scale)
 
@@ -90,6 +100,8 @@ def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
 
     if margins is not None and scale in MARGINS:
         return margins, "margin"
+    if scores is not None and scale == "log-odds" and _is_logistic(model):
+        return lambda rows: score_of_each(scores(rows)), "margin"
     if probabilities is not None and scale in MARGINS:
         raise InputError(
             f"scale={scale!r}: {type(model).__name__} has no decision_function; try "
@@ -123,6 +135,24 @@ def has_margins(model: Any) -> bool:
 def _scores(model: Any) -> Method | None:
     """Return `decision_function`; that of a regressor, in other libraries, is its prediction."""
     return None if kind_of(model) == "regressor" else getattr(model, "decision_function", None)
+
+
+def _is_logistic(model: Any) -> bool:
+    """Return whether a classifier's probability of the second class is the sigmoid of its score.
+
+    Then the score is the log-odds. It loses no digits, and may be a sum that is known exactly.
+    """
+    inner = innermost(model)
+    own = type(inner)  # a class that extends it may predict otherwise
+    is_known = own.__name__ in LOGISTIC and own.__module__.startswith("sklearn.")
+    is_plain = getattr(inner, "loss", "log_loss") == "log_loss"
+    is_softmax = getattr(inner, "multi_class", None) == "multinomial"  # of scikit-learn before 1.8
+    return is_known and is_plain and not is_softmax and len(class_names(inner)) == 2
+
+
+def score_of_each(score: Any) -> Any:
+    """Return the one score (n,) of two classes as a margin for each, (n, 2)."""
+    return np.stack((-score / 2, score / 2), axis=1)
 
 
 def _before_link(model: Any) -> Method | None:

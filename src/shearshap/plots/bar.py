@@ -8,7 +8,6 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from shearshap.errors import InputError
-from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.result import views
 from shearshap.result.cells import has_places, without_mirror
@@ -23,7 +22,7 @@ TOGETHER = 0.8  #: the height of all bars of a feature, relative to the distance
 Source = Explanation | Importance  #: what the bars are of, which labels name
 
 
-@takes_shap_options
+@canvas.plot
 def bar(
     explanation: Explanation | Importance | Mapping[str, Explanation],
     *,
@@ -53,12 +52,6 @@ def bar(
         are a cohort.
     max_features
         How many features to show; the others are left out, and counted below.
-    ax
-        Where to draw; None: a new figure.
-    title
-        Written above; None: which rows are explained, and against which background.
-    show
-        Whether to show the figure at once, as a script must.
     """
     most = canvas.positive_count("max_features", max_features)
     if isinstance(explanation, Importance):
@@ -85,22 +78,12 @@ def _draw_row(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
     labels = [canvas.player_label(step.name, step.cell) for step in steps]
     sizes = [step.size for step in steps]
     hues = [step.colour for step in steps]
-    bounds = [(step.size - step.margin, step.size + step.margin) for step in steps]
     intervals = [
-        each if step.margin > 0 else None for each, step in zip(bounds, steps, strict=True)
+        (step.size - step.margin, step.size + step.margin) if step.margin > 0 else None
+        for step in steps
     ]
     bars = _Bars(labels, sizes, hues, intervals)
-    return _draw_bars(bars, explanation, "Shapley value", most, ax, row=0)
-
-
-def _draw_means(table: Importance, source: Source, most: int, ax: Axes | None) -> Axes:
-    """Draw the means of one output."""
-    table = table.top(len(table))
-    labels = [canvas.shorten(name) for name in table.feature_names]
-    sizes = table.values.reshape(-1).tolist()
-    hues = [GREY if table.sizes else sign_colour(size) for size in sizes]
-    bars = _Bars(labels, sizes, hues, views.known_intervals(table))
-    return _draw_bars(bars, source, _mean(table), most, ax)
+    return _draw_bars(bars, explanation, explanation.semivalue, most, ax, row=0)
 
 
 @dataclass(frozen=True)
@@ -145,11 +128,18 @@ def _draw_table(table: Importance, source: Source, most: int, ax: Axes | None) -
         )
     if several:
         return _draw_classes(table, source, most, ax)
-    return _draw_means(table, source, most, ax)
+    table = table.top(len(table))
+    labels = [canvas.shorten(name) for name in table.feature_names]
+    sizes = table.values.reshape(-1).tolist()
+    hues = [sign_colour(size) if table.coloured else GREY for size in sizes]
+    bars = _Bars(labels, sizes, hues, views.known_intervals(table))
+    return _draw_bars(bars, source, _mean(table, source), most, ax)
 
 
-def _mean(table: Importance) -> str:
-    return "mean |Shapley value|" if table.sizes else "mean Shapley value"
+def _mean(table: Importance, source: Source) -> str:
+    # a table of importance does not say what its means are of
+    what = getattr(source, "semivalue", "Shapley value")
+    return table.axis.replace("Shapley value", what)
 
 
 def _finish(ax: Axes, label: str, hues: Mapping[str, str]) -> None:
@@ -211,7 +201,9 @@ def _draw_cohorts(
 
     canvas.label_lines(ax, [canvas.shorten(name) for name in top.feature_names])
     left_out = len(table) - players
-    label = canvas.axis_label(source, _mean(table), left_out=left_out, intervals=any(intervals))
+    label = canvas.axis_label(
+        source, _mean(table, source), left_out=left_out, intervals=any(intervals)
+    )
     marks = zip(_short_names(names), counts, COHORTS, strict=False)
     _finish(ax, label, {f"{name} ({count})": hue for name, count, hue in marks})
     return ax
@@ -259,7 +251,7 @@ def _draw_classes(table: Importance, source: Source, most: int, ax: Axes | None)
 
     names = [canvas.shorten(table.feature_names[player]) for player in players]
     canvas.label_lines(ax, names, format_numbers(totals[players]))
-    what = "mean |Shapley value|, summed over outputs"
+    what = f"{_mean(table, source)}, summed over outputs"
     _finish(ax, canvas.axis_label(source, what, left_out=len(totals) - len(players)), hues)
     return ax
 

@@ -1,9 +1,11 @@
 """Axes, labels, legends, points and cells that plots have in common; checks of their arguments."""
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from inspect import cleandoc
 from math import floor, log10
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,6 +20,7 @@ from matplotlib.ticker import Formatter, MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
 from shearshap.errors import InputError
+from shearshap.interop.shap import takes_shap_options
 from shearshap.result import colours, views
 from shearshap.result.cells import without_mirror
 from shearshap.result.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES
@@ -41,11 +44,24 @@ BY_SIGN = LinearSegmentedColormap.from_list("by sign", [LOWERS, PAPER, RAISES])
 #: sizes without a sign
 BY_SIZE = LinearSegmentedColormap.from_list("by size", [PAPER, "#4D4D4D"])
 
+P = ParamSpec("P")
 Which = Literal["x", "y", "both"]
+
+#: the options of all plots, which end the documentation of each
+SHARED_OPTIONS = """
+ax
+    Where to draw; None: a new figure.
+title
+    Written above; None: which rows are explained, and against which background.
+show
+    Whether to show the figure at once, as a script must.
+"""
 
 SIGNS = {"raises the output": RAISES, "lowers the output": LOWERS}  #: what the two colours mean
 NAME_LETTERS = 26  #: letters of a feature's name, at most
 CELL_LETTERS = 20  #: letters of a cell, at most
+LINE_LETTERS = 56  #: letters on a line of an axis's label
+NO_BREAK = "\xa0"  #: a space at which no line ends
 SMALL = 9  #: points: the size of labels
 LETTER = 0.62  #: the width of a letter, relative to its size
 BETWEEN = 1.5  #: letters between two labels, at least
@@ -71,6 +87,12 @@ WHISKER: dict[str, Any] = {
     "capsize": 2.5,
     "zorder": 3,
 }
+
+
+def plot(draw: Callable[P, Axes]) -> Callable[P, Axes]:
+    """Return a plot that takes shap's options too, and whose documentation has all its options."""
+    draw.__doc__ = cleandoc(draw.__doc__ or "") + SHARED_OPTIONS
+    return takes_shap_options(draw)
 
 
 def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
@@ -224,11 +246,21 @@ def axis_label(
 
     The name of the output has at most so many letters.
     """
-    label = " for ".join(filter(None, (what, output_label(content, letters))))
-    if intervals:
-        level = content.level if isinstance(content, Importance) else LEVEL
-        label += f" ({100 * level:g} % intervals)"
+    output = output_label(content, letters)
+    level = content.level if isinstance(content, Importance) else LEVEL
+    label = wrapped(
+        what,
+        f"for {output}" if output else "",
+        f"({100 * level:g} % intervals)" if intervals else "",
+    )
     return "\n".join(filter(None, (label, left_out_label(left_out))))
+
+
+def wrapped(*parts: str) -> str:
+    """Return the parts of a label, on a new line where one has no room on the last."""
+    whole = [part.replace(" ", NO_BREAK) for part in parts if part]
+    filled = textwrap.fill(" ".join(whole), LINE_LETTERS, break_on_hyphens=False)
+    return filled.replace(NO_BREAK, " ")
 
 
 def output_label(content: Explanation | Importance, letters: int = 40) -> str:
@@ -263,7 +295,7 @@ def write_question(
         rows = rows or counted(sum(content.rows), "row")
     else:
         rows = rows or views.rows_text(content)
-        if row is not None:
+        if row is not None and content.game is None:
             rows = f"row {shorten(str(content.index[row]), CELL_LETTERS)}"
         background = against(content).partition(", ")[0]  # how rows were drawn is a detail
     words = ", ".join(filter(None, (rows, shorten(background, 60))))

@@ -7,11 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
 from shearshap.errors import InputError
-from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.result import views
 from shearshap.result.colours import KINDS
-from shearshap.result.explanation import Explanation, Floats
+from shearshap.result.explanation import Explanation, Floats, spent_evaluations
 
 MARKERS = "osD^vP<>"  #: one for each of the colours in KINDS
 EXPECTED = (
@@ -19,7 +18,7 @@ EXPECTED = (
 )
 
 
-@takes_shap_options
+@canvas.plot
 def convergence(
     explanations: Sequence[Explanation] | Mapping[int, Explanation],
     *,
@@ -40,12 +39,6 @@ def convergence(
         Which of their rows.
     max_features
         How many features to show, up to 8: those with the largest values at the largest budget.
-    ax
-        Where to draw; None: a new figure.
-    title
-        Written above; None: which rows are explained, and against which background.
-    show
-        Whether to show the figure at once, as a script must.
     """
     budgets, parts = _ordered(explanations, row)
     most = min(canvas.positive_count("max_features", max_features), len(KINDS))
@@ -66,7 +59,8 @@ def convergence(
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel("budget" if isinstance(explanations, Mapping) else "model evaluations")
     intervals = bool((views.margins(parts[0]) > 0).any())
-    ax.set_ylabel(canvas.axis_label(parts[-1], "Shapley value", intervals=intervals, letters=28))
+    what = parts[-1].semivalue
+    ax.set_ylabel(canvas.axis_label(parts[-1], what, intervals=intervals, letters=28))
     canvas.tidy(ax, "both", numbers="y")
     canvas.key_beside(ax, ax.get_legend_handles_labels()[0])
     return canvas.finished(ax, title, show)
@@ -107,10 +101,7 @@ def _ordered(
     if not np.allclose(ends, ends[:1], rtol=1e-3, atol=1e-3 * np.ptp(ends)):
         raise InputError(f"{EXPECTED}; got other base values or predictions: {ends.tolist()}")
 
-    evaluations = [
-        part.evaluations if part.row_evaluations is None else int(part.row_evaluations[0])
-        for part in parts
-    ]
+    evaluations = [int(spent_evaluations(part)[0]) for part in parts]
     budgets = list(explanations) if isinstance(explanations, Mapping) else evaluations
     order = np.argsort(budgets, kind="stable")
     return np.array(budgets, np.float64)[order], [parts[place] for place in order]

@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from shearshap.errors import InputError
-from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.result import views
 from shearshap.result.cells import padding, same_players
@@ -28,7 +27,7 @@ ORDERS = {
 FAR = 99.0  #: percentile of |values| from which on colours are the darkest
 
 
-@takes_shap_options
+@canvas.plot
 def heatmap(
     explanation: Explanation,
     *,
@@ -51,12 +50,6 @@ def heatmap(
         Of the rows: by "prediction", "similar" rows beside each other, or as "given".
     max_features
         How many features to show; the others are left out, and counted below.
-    ax
-        Where to draw; None: a new figure.
-    title
-        Written above; None: which rows are explained, and against which background.
-    show
-        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "heatmap")
     most = canvas.positive_count("max_features", max_features)
@@ -78,7 +71,7 @@ def heatmap(
     ax.set_xlabel(f"{ORDERS[order]}\n{canvas.left_out_label(left_out)}".strip())
     ax.set_xticks([])
     _draw_predictions(ax, explanation.predictions)
-    label = canvas.axis_label(explanation, "Shapley value", letters=24)
+    label = canvas.axis_label(explanation, explanation.semivalue, letters=24)
     canvas.draw_colour_bar(ax, coloured, label, cells, signed=True, pad=0.13)
     return canvas.finished(ax, title, show)
 

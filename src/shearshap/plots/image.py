@@ -10,7 +10,6 @@ from matplotlib.colors import Normalize, to_rgb
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.result.colours import LOWERS, RAISES
 from shearshap.result.explanation import Explanation, Floats
@@ -25,7 +24,7 @@ DARKEST = 0.65  #: brightness of black in the faded picture, so that colours are
 Ints = NDArray[np.int64]
 
 
-@takes_shap_options
+@canvas.plot
 def image(
     explanation: Explanation,
     picture: Any,
@@ -53,12 +52,6 @@ def image(
         is a feature.
     row
         Which of the explanation's rows.
-    ax
-        Where to draw; None: a new figure.
-    title
-        Written above; None: which rows are explained, and against which background.
-    show
-        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "image")
     row = canvas.row_number(explanation, row)
@@ -80,11 +73,13 @@ def image(
     ax.spines["bottom"].set_visible(False)
     prediction = format_end(float(explanation.predictions[row]), values)
     base = format_end(float(explanation.base_values[row]), values)
-    what = ": ".join(filter(None, (canvas.output_label(explanation), f"prediction {prediction}")))
+    what = ": ".join(
+        filter(None, (canvas.output_label(explanation, 24), f"prediction {prediction}"))
+    )
     ax.set_xlabel(f"{what}\nbase value {base}")
     colours = ScalarMappable(Normalize(-far, far), canvas.BY_SIGN)
     as_high = height > LOW * width
-    canvas.draw_colour_bar(ax, colours, "Shapley value", signed=True, as_high=as_high)
+    canvas.draw_colour_bar(ax, colours, explanation.semivalue, signed=True, as_high=as_high)
     return canvas.finished(ax, title, show)
 
 

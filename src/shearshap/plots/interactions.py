@@ -7,18 +7,20 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.result import views
 from shearshap.result.cells import by_word, has_places
 from shearshap.result.colours import GREY, INK, LOWERS, RAISES, sign_colour
 from shearshap.result.explanation import Explanation, Floats
-from shearshap.result.importance import mean_sizes
+from shearshap.result.importance import mean_sizes, student_quantile
 from shearshap.result.text import decimals, format_number, format_numbers
 from shearshap.result.views import Edges, Ints, Strengths
 
+HATCH = "////"
 MAX_NUMBERED = 10  #: features up to which cells of pairs have numbers
 PAIR_LETTERS = 20  #: letters of a name beside a matrix, at most
 MAX_EDGES = 30  #: the strongest pairs, drawn as edges
@@ -30,7 +32,7 @@ MAX_NODES = 14  #: names of more would overlap
 NODE_LETTERS = 18  #: letters of a node's name, at most
 
 
-@takes_shap_options
+@canvas.plot
 def interactions(
     explanation: Explanation,
     *,
@@ -43,7 +45,8 @@ def interactions(
     """Draw what features add alone and in pairs, as a matrix.
 
     On the diagonal is what a feature adds alone, elsewhere what two add only together: orange if
-    that raises the output, blue if it lowers it. Over all rows these are means. For
+    that raises the output, blue if it lowers it. Hatched cells may be 0: their 95 % interval holds
+    it. Over all rows these are means. For
     cross-contribution, which has no sign, cells are grey, and the diagonal is empty.
 
     Parameters
@@ -54,12 +57,6 @@ def interactions(
         Which row; None: the mean of all.
     max_features
         How many features to show: those with the largest values.
-    ax
-        Where to draw; None: a new figure.
-    title
-        Written above; None: which rows are explained, and against which background.
-    show
-        Whether to show the figure at once, as a script must.
     """
     most = canvas.positive_count("max_features", max_features)
     # interactions first: they have main effects for the diagonal
@@ -75,15 +72,20 @@ def interactions(
     ax = canvas.axes_of(ax, 3.1 + side, max(3.0, 1.9 + side))
     coloured = canvas.draw_cells(ax, cells, aspect="equal", signed=strengths.signed)
     _name_both_sides(ax, [some.feature_names[player] for player in players])
+    doubtful = _may_be_zero(some, strengths, cells, players)
+    _hatch_cells(ax, doubtful)
     if len(players) <= MAX_NUMBERED:
         _write_cells(ax, cells, coloured)
 
     canvas.write_question(ax, some if row is not None else explanation, None if row is None else 0)
     left_out = len(sizes) - len(players)
     what = "mean" if len(some) > 1 else ""
-    ax.set_xlabel(canvas.axis_label(some, what, left_out=left_out))
+    key = "hatched: the 95 % interval holds 0" if doubtful.any() else ""
+    label = canvas.axis_label(some, what, left_out=left_out)
+    ax.set_xlabel("\n".join(filter(None, (label, key))))
     signed = strengths.signed
-    label = "main effect (diagonal)\nand interaction" if signed else strengths.kind
+    of_one = "main effect" if some.interaction_index in (None, "k-SII") else "single feature"
+    label = f"{of_one} (diagonal)\nand interaction" if signed else strengths.kind
     canvas.draw_colour_bar(ax, coloured, label, signed=signed, as_high=True)
     return canvas.finished(ax, title, show)
 
@@ -106,6 +108,35 @@ def _with_strengths(
             f"{plot}: this explanation has no {' or '.join(kinds)}; explain with interactions=True"
         )
     return explanation, strengths
+
+
+def _may_be_zero(
+    explanation: Explanation, strengths: Strengths, cells: Floats, players: Ints
+) -> NDArray[np.bool_]:
+    """Return which cells have an interval that holds 0, (n, n); rows may err together."""
+    errors = explanation.interaction_errors
+    if errors is None or not strengths.signed:
+        return np.zeros(cells.shape, dtype=bool)
+    error = errors[:, players[:, None], players].mean(axis=0)
+    margin = student_quantile(0.95, explanation.degrees_of_freedom) * error
+    return np.asarray((margin > 0) & (np.abs(cells) <= margin))
+
+
+def _hatch_cells(ax: Axes, chosen: NDArray[np.bool_]) -> None:
+    for line, place in np.argwhere(chosen).tolist():
+        corner = (place - 0.5, line - 0.5)
+        hatched = Rectangle(
+            corner,
+            1,
+            1,
+            fill=False,
+            hatch=HATCH,
+            edgecolor=GREY,
+            alpha=0.5,
+            linewidth=0,
+            zorder=2.5,
+        )
+        ax.add_patch(hatched)
 
 
 def _name_both_sides(ax: Axes, names: list[str]) -> None:
@@ -139,7 +170,7 @@ def _write_cells(ax: Axes, cells: Floats, coloured: ScalarMappable) -> None:
 # The network
 
 
-@takes_shap_options
+@canvas.plot
 def cooperators(
     explanation: Explanation,
     *,
@@ -166,12 +197,6 @@ def cooperators(
         "cross-contribution" or "interactions"; None: the first of the two that there is.
     max_features
         How many features to show, up to 14: the largest. Edges are the 30 strongest between them.
-    ax
-        Where to draw; None: a new figure.
-    title
-        Written above; None: which rows are explained, and against which background.
-    show
-        Whether to show the figure at once, as a script must.
     """
     if edges not in (None, "cross-contribution", "interactions"):
         raise InputError(
@@ -195,7 +220,7 @@ def cooperators(
     _write_names(ax, place, names, radii)
     ax.axis("off")
     ax.set(aspect="equal", xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))
-    marks = _legend_marks(strengths, strongest, float(sizes.max()))
+    marks = _legend_marks(strengths, strongest, float(sizes.max()), explanation.semivalue)
     ax.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.06), **canvas.KEY)
     # above the name of the first node
     canvas.write_question(ax, explanation, None if row is None else 0, pad=2.5 * canvas.SMALL)
@@ -263,14 +288,16 @@ def _write_names(ax: Axes, place: Floats, names: list[str], radii: Floats) -> No
         )
 
 
-def _legend_marks(strengths: Strengths, strongest: float, largest: float) -> list[Line2D]:
+def _legend_marks(
+    strengths: Strengths, strongest: float, largest: float, value: str
+) -> list[Line2D]:
     """Return the legend's entries for nodes and edges, with the largest of each as a measure."""
     (size,) = format_numbers([largest])
     (strength,) = format_numbers([strongest])
     what = f"{strengths.kind} (strongest {strength})"
 
     nodes = [
-        canvas.colour_mark(f"raises the output (largest |Shapley value| {size})", RAISES, "o"),
+        canvas.colour_mark(f"raises the output (largest |{value}| {size})", RAISES, "o"),
         canvas.colour_mark("lowers the output", LOWERS, "o"),
     ]
     hues = {what: GREY}

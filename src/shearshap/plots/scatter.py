@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.result import views
 from shearshap.result.cells import same_players
@@ -21,7 +20,7 @@ COLOUR_CATEGORIES = 6  #: categories with a colour of their own, at most
 MAX_FLAT_LETTERS = 64  #: letters on a line, if all categories are as long as the longest
 
 
-@takes_shap_options
+@canvas.plot
 def dependence(
     explanation: Explanation,
     player: int | str,
@@ -50,12 +49,6 @@ def dependence(
         there is none the largest mean |interaction|, or else the best guess.
     errors
         Whether to draw the 95 % intervals.
-    ax
-        Where to draw; None: a new figure.
-    title
-        Written above; None: which rows are explained, and against which background.
-    show
-        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "dependence")
     number = canvas.player_number(explanation, player, "player")
@@ -68,7 +61,7 @@ def dependence(
     )
 
 
-@takes_shap_options
+@canvas.plot
 def scatter(
     explanation: Explanation,
     player: int | str,
@@ -94,12 +87,6 @@ def scatter(
         explanation, as in shap: the feature that `dependence` chooses.
     errors
         Whether to draw the 95 % intervals.
-    ax
-        Where to draw; None: a new figure.
-    title
-        Written above; None: which rows are explained, and against which background.
-    show
-        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "scatter")
     number = canvas.player_number(explanation, player, "player")
@@ -127,7 +114,7 @@ def scatter(
     empty = int(np.isnan(x).sum())
     note = f" ({empty} rows without a number)" if empty else ""
     ax.set_xlabel(canvas.shorten(own.name) + note)
-    what = f"Shapley value of {canvas.shorten(own.name)}"
+    what = f"{explanation.semivalue} of {canvas.shorten(own.name)}"
     ax.set_ylabel(canvas.axis_label(explanation, what, intervals=errors, letters=28))
 
     # after the labels, as a legend may stand below them
@@ -236,7 +223,7 @@ def _limits(known: Floats) -> tuple[float, float]:
 # All features
 
 
-@takes_shap_options
+@canvas.plot
 def beeswarm(
     explanation: Explanation,
     *,
@@ -257,12 +244,6 @@ def beeswarm(
         Of one output; of several take `explanation.output(name)`.
     max_features
         How many features to show; the others are left out, and counted below.
-    ax
-        Where to draw; None: a new figure.
-    title
-        Written above; None: which rows are explained, and against which background.
-    show
-        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "beeswarm")
     most = canvas.positive_count("max_features", max_features)
@@ -284,7 +265,7 @@ def beeswarm(
     _draw_swarms(ax, swarms)
 
     left_out = len(sizes) - len(players)
-    ax.set_xlabel(canvas.axis_label(explanation, "Shapley value", left_out=left_out))
+    ax.set_xlabel(canvas.axis_label(explanation, explanation.semivalue, left_out=left_out))
     # some points have a colour and others are grey, which asks for an answer
     known = np.concatenate([~np.isnan(swarm.ranks) for swarm in swarms])
     if known.any() and not known.all():

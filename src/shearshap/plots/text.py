@@ -51,15 +51,14 @@ def text(
     """
     explanation = canvas.single_output(explanation, "text")
     one = views.of_row(explanation, canvas.row_number(explanation, row))
-    own = ax is None
+    figure = None
     if ax is None:
-        ax = plt.figure(figsize=(WIDTH, 2.0)).add_axes((0, 0, 1, 1))
+        figure = plt.figure(figsize=(WIDTH, 2.0))
+        ax = figure.add_axes((0, 0, 1, 1))
     ax.axis("off")
     _write_head(ax, one)
     bottom = _write_words(ax, one)
-    if own:
-        figure = ax.get_figure(root=True)
-        assert figure is not None
+    if figure is not None:
         height = bottom + 3.2 * canvas.SMALL
         whole = height + (0 if title is None else 3 * canvas.SMALL)
         figure.set_size_inches(WIDTH, whole / 72)
@@ -74,7 +73,7 @@ def _write_head(ax: Axes, one: Explanation) -> None:
     values = one.values[0]
     base = format_end(float(one.base_values[0]), values)
     prediction = format_end(float(one.predictions[0]), values)
-    what = canvas.output_label(one) or "prediction"
+    what = canvas.output_label(one, 24) or "prediction"
     words = f"{what}: {prediction}, from a base value of {base}"
     head = _write(ax, ", ".join(filter(None, (words, against(one)))), canvas.SMALL + 1, INK)
     head.set_horizontalalignment("left")

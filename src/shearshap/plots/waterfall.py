@@ -9,7 +9,6 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 
-from shearshap.interop.shap import takes_shap_options
 from shearshap.plots import canvas
 from shearshap.plots.bar import THICKNESS
 from shearshap.result import views
@@ -25,7 +24,7 @@ LINE = 0.2  #: inches: the height of a line of text
 MAX_OPAQUE_ROWS = 60  #: rows up to which lines are drawn without transparency
 
 
-@takes_shap_options
+@canvas.plot
 def waterfall(
     explanation: Explanation,
     *,
@@ -50,12 +49,6 @@ def waterfall(
         Which of the explanation's rows.
     max_features
         How many features to show one by one; a single one beyond is shown too.
-    ax
-        Where to draw; None: a new figure.
-    title
-        Written above; None: which rows are explained, and against which background.
-    show
-        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "waterfall")
     row = canvas.row_number(explanation, row)
@@ -86,23 +79,26 @@ def waterfall(
     names = ["base value", *steps, "prediction"]
     canvas.label_lines(ax, names, [base, *numbers, prediction])
 
-    ax.set_xlabel(_way(explanation) + (" (95 % intervals)" if known.any() else ""))
+    ax.set_xlabel(_way(explanation, intervals=bool(known.any())))
     canvas.tidy(ax, "x", numbers="x")
     canvas.colour_key(ax, canvas.SIGNS)
     return canvas.finished(ax, title, show)
 
 
-def _way(explanation: Explanation) -> str:
-    """Return what the x-axis shows: "P(yes), from base value to prediction"."""
-    return ", ".join(
-        filter(None, (canvas.output_label(explanation), "from base value to prediction"))
+def _way(explanation: Explanation, *, intervals: bool = False) -> str:
+    """Return what the x-axis shows: "P(yes), from base value to prediction (95 % intervals)"."""
+    output = canvas.output_label(explanation)
+    return canvas.wrapped(
+        f"{output}," if output else "",
+        "from base value to prediction",
+        "(95 % intervals)" if intervals else "",
     )
 
 
 # One strip
 
 
-@takes_shap_options
+@canvas.plot
 def force(
     explanation: Explanation,
     *,
@@ -125,18 +121,12 @@ def force(
         Which of the explanation's rows.
     max_features
         How many features to show one by one; a single one beyond is shown too.
-    ax
-        Where to draw; None: a new figure.
-    title
-        Written above; None: which rows are explained, and against which background.
-    show
-        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "force")
     row = canvas.row_number(explanation, row)
     view = views.waterfall(explanation, row, canvas.positive_count("max_features", max_features))
     lines = np.count_nonzero(view.sizes)
-    ax = canvas.axes_of(ax, 7.2, 1.55 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
+    ax = canvas.axes_of(ax, 7.6, 1.55 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
     canvas.write_question(ax, explanation, row)
     ax.use_sticky_edges = False
     below = _draw_side(ax, view, away=-1)
@@ -196,7 +186,7 @@ def _draw_side(ax: Axes, view: views.Waterfall, *, away: int) -> int:
 # All rows, feature by feature
 
 
-@takes_shap_options
+@canvas.plot
 def decision(
     explanation: Explanation,
     *,
@@ -220,12 +210,6 @@ def decision(
         A row's number, or several: drawn in black, with the row's label.
     max_features
         How many features to show one by one.
-    ax
-        Where to draw; None: a new figure.
-    title
-        Written above; None: which rows are explained, and against which background.
-    show
-        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "decision")
     most = canvas.positive_count("max_features", max_features)

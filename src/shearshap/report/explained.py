@@ -31,6 +31,7 @@ from shearshap.result.text import (
     decimals,
     format_number,
     format_numbers,
+    part_of,
     smallest_shown,
 )
 from shearshap.result.views import Ints
@@ -158,8 +159,7 @@ def _drawn_players(explanation: Explanation) -> Ints:
 def _dots_figure(outputs: Sequence[Explanation]) -> Figure:
     """Return the charts of values row by row, a dot for each row, or for some of them."""
     rows = len(outputs[0])
-    count = min(rows, max(MIN_DOTS, DOTS // len(outputs)))
-    drawn = np.unique(np.linspace(0, rows - 1, count).astype(np.int64))
+    drawn = views.evenly_spaced(rows, max(MIN_DOTS, DOTS // len(outputs)))
     charts = []
     has_grey = False
     for output in outputs:
@@ -341,8 +341,8 @@ def _making_section(explanation: Explanation, result: Result, facts: Mapping[str
     if explanation.converged is not None and not explanation.converged.all():
         missed = int((~explanation.converged).sum())
         text.append(
-            f"{missed} of {len(explanation):,} rows did not come below the standard error asked "
-            "for within their budget."
+            f"{part_of(missed, len(explanation), 'row').capitalize()} did not come below the "
+            "standard error asked for within the budget."
         )
     lines = _facts(explanation, result, facts)
     return Section("making", "How it was made", tuple(text), open=False, facts=lines)

@@ -15,7 +15,6 @@ which wraps and is as large on a phone as on a desk. Marks are SVG, which is pri
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import unescape
@@ -202,7 +201,7 @@ def render(page: Page) -> str:
     style = [resource("page.css")]
     if page.standalone:
         style.append(resource("standalone.css"))
-    html = _template().render(
+    return _template().render(
         page=page,
         generator=GENERATOR,
         colours=page_colours(dark=page.standalone),
@@ -210,8 +209,6 @@ def render(page: Page) -> str:
         script=script,
         digest=policy_hash(script),
     )
-    _check_ids(html)
-    return html
 
 
 # What the template needs
@@ -288,14 +285,3 @@ def _tagged(match: re.Match[str]) -> str:
 def resource(name: str) -> str:
     """Return the text of a file of this package, a script or a style sheet."""
     return (files(__package__) / name).read_text(encoding="utf-8")
-
-
-def _check_ids(html: str) -> None:
-    """Raise if two elements have the same id, as links and references would take the first."""
-    counts = Counter(re.findall(r'\sid="([^"]*)"', html))
-    repeated = [name for name, count in counts.items() if count > 1]
-    if repeated:
-        raise ValueError(
-            f"every id of a page must be its own, got {repeated} more than once; give each figure "
-            "a salt"
-        )

@@ -45,22 +45,17 @@ class RowData:
 def row_data(outputs: Sequence[Explanation], result: Result) -> RowData:
     """Return the rows as markup: data, and the place where the script shows them."""
     rows = len(outputs[0])
-    places = _evenly(rows, MAX_BYTES // (len(outputs) * (MAX_FEATURES + 3) * STEP_BYTES))
+    fitting = MAX_BYTES // (len(outputs) * (MAX_FEATURES + 3) * STEP_BYTES)
+    places = views.evenly_spaced(rows, fitting)
     data = _data(outputs, result, places)
     # cells of many letters take more room than was expected
     while len(data.encode()) > MAX_BYTES and len(places) > 1:
-        fitting = 0.9 * len(places) * MAX_BYTES / len(data.encode())
-        places = _evenly(rows, int(fitting))
+        fitting = int(0.9 * len(places) * MAX_BYTES / len(data.encode()))
+        places = views.evenly_spaced(rows, max(1, fitting))
         data = _data(outputs, result, places)
 
     html = f'<div data-rows class="rows">{NO_SCRIPT}</div>\n{data}'
     return RowData(html, len(places), len(data.encode()))
-
-
-def _evenly(rows: int, fitting: int) -> NDArray[np.int64]:
-    """Return the places of the rows to show: all, or as many as fit, evenly taken."""
-    count = min(rows, max(1, fitting))
-    return np.unique(np.linspace(0, rows - 1, count).astype(np.int64))
 
 
 def _data(outputs: Sequence[Explanation], result: Result, places: NDArray[np.int64]) -> str:

@@ -10,13 +10,7 @@ from shearshap.result import views
 from shearshap.result.cells import are_classes
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import mean_sizes
-from shearshap.result.text import (
-    counted,
-    decimals,
-    format_number,
-    format_numbers,
-    output_text,
-)
+from shearshap.result.text import counted, decimals, format_number, format_numbers, output_text
 
 MAIN_SHARE = 2 / 3  #: of the movement, that the features named first account for
 NAMED = 5  #: features named at most

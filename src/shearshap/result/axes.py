@@ -4,8 +4,8 @@ A result is a frozen dataclass. Each of its array fields declares its axes once,
 
     values: Floats = field(metadata=axes("rpk"))
 
-The letters are r rows, p players and k outputs. A result of one output has no k axis. For 3 rows
-and 4 players the shapes are:
+The letters are r rows, p players, s sets of players and k outputs. A result of one output has no k
+axis. For 3 rows and 4 players the shapes are:
 
     letters   one output    2 outputs
     "rpk"     (3, 4)        (3, 4, 2)
@@ -77,7 +77,9 @@ def arrays(result: "DataclassInstance") -> dict[str, tuple[str, NDArray[Any]]]:
 def sizes(result: "DataclassInstance") -> dict[str, int]:
     """Return the length of every axis, by its letter; there is no k with one output."""
     letters, array = next(iter(arrays(result).values()))
-    return dict(zip(letters, array.shape, strict=False))
+    known = dict(zip(letters, array.shape, strict=False))
+    sets = [array.shape[1] for letters, array in arrays(result).values() if letters[1:2] == "s"]
+    return known | {"s": sets[0]} if sets else known
 
 
 def check_shapes(result: "DataclassInstance") -> None:
@@ -151,6 +153,8 @@ def _whole_array(name: str, own: Axes, parts: Sequence["DataclassInstance"]) -> 
         ]
 
     players = max(sizes(part)["p"] for part in parts)
+    if "s" in own.letters and any(sizes(part)["p"] < players for part in parts):
+        return None  # the sets of fewer players are others
     return _concatenated([_padded(content, own, players) for content in contents])
 
 

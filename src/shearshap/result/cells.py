@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shearshap.errors import InputError
 from shearshap.result import axes
 
 if TYPE_CHECKING:
@@ -194,6 +195,61 @@ def by_word(explanation: "Explanation", most: int | None = None) -> "Explanation
     own = owners[rows, places]
     fields["display_data"][rows, own] = np.array(words, dtype=object)[own]
     return replace(explanation, **fields, feature_names=words)
+
+
+# Hierarchies, by their groups
+
+
+def folded(explanation: "Explanation", depth: int) -> "Explanation":
+    """Return the explanation whose players are the groups at a depth of a hierarchy.
+
+    A player that is in fewer groups stays a player. A group holds the cells of its members.
+    """
+    paths = explanation.hierarchy
+    if paths is None:
+        raise InputError("fold: the explanation has no hierarchy; pass nested groups= to explain")
+    if not isinstance(depth, int) or depth < 1:
+        raise InputError(f"fold: expected a depth of 1, 2, ..., got {depth!r}")
+    names = explanation.feature_names
+    # a feature beside groups must not be taken for a group of its name
+    keys = [
+        (path[:depth], name if len(path) < depth else None)
+        for path, name in zip(paths, names, strict=True)
+    ]
+    groups = list(dict.fromkeys(keys))
+    owner = np.array([groups.index(key) for key in keys])
+    owners = np.tile(owner, (len(explanation), 1))
+    members = [np.flatnonzero(owner == group) for group in range(len(groups))]
+
+    fields: dict[str, Any] = {}
+    for name, (letters, array) in axes.arrays(explanation).items():
+        if letters.startswith("rpp"):
+            fields[name] = None
+        elif name in ("values", "standard_errors"):
+            fields[name] = _sums(array, owners, len(groups))
+    if explanation.data is not None:
+        single = np.array([len(own) == 1 for own in members])
+        first = [own[0] for own in members]
+        fields["data"] = np.where(single, explanation.data[:, first], np.nan)
+    if explanation.display_data is not None:
+        cells = explanation.display_data
+        between = " " if explanation.data is None else ", "  # of words, or of columns
+        joined = np.empty((len(cells), len(groups)), dtype=object)
+        for group, own in enumerate(members):
+            for row, line in enumerate(cells[:, own]):
+                joined[row, group] = line[0] if len(own) == 1 else between.join(map(str, line))
+        fields["display_data"] = joined
+
+    titles = [name or path[-1] for path, name in groups]
+    inside = {titles[group]: [names[at] for at in own] for group, own in enumerate(members)}
+    above = tuple(path[: depth - 1] if name is None else path for path, name in groups)
+    return replace(
+        explanation,
+        **fields,
+        feature_names=titles,
+        groups={title: own for title, own in inside.items() if len(own) > 1},
+        hierarchy=above if any(above) else None,
+    )
 
 
 def _owners(explanation: "Explanation") -> tuple[list[str], Ints]:

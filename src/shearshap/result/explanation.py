@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
+from shearshap.games.indices import SHAPLEY, sets_up_to
 from shearshap.result import axes as declared
 from shearshap.result.axes import axes, joined
 from shearshap.result.cells import label_array
@@ -72,8 +73,11 @@ def _unknown_errors(part: "Explanation") -> Floats:
     return np.full(part.values.shape, inf)
 
 
-def _equal_evaluations(part: "Explanation") -> NDArray[np.int64]:
-    return np.full(len(part), part.evaluations, dtype=np.int64)
+def spent_evaluations(explanation: "Explanation") -> NDArray[np.int64]:
+    """Return the model evaluations that were spent on each row, (r,)."""
+    if explanation.row_evaluations is not None:
+        return explanation.row_evaluations
+    return np.full(len(explanation), explanation.evaluations, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,12 +126,26 @@ class Explanation:
     degrees_of_freedom: float = field(default=inf, metadata=joined(min))
     #: (r,) evaluations of every row if `tol` or `deadline` let rows stop early
     row_evaluations: NDArray[np.int64] | None = field(
-        default=None, metadata=axes("r", absent=_equal_evaluations)
+        default=None, metadata=axes("r", absent=spent_evaluations)
     )
     #: (r,) whether a row's standard errors came below `tol`; None without `tol`
     converged: NDArray[np.bool_] | None = field(default=None, metadata=axes("r"))
-    #: (r, p, p) or (r, p, p, k): k-SII of order 2, with the main effects on the diagonal
+    #: (r, p, p) or (r, p, p, k): `interaction_index` of pairs, with that of single players on the
+    #: diagonal: for k-SII the main effects
     interactions: Floats | None = field(default=None, metadata=axes("rppk"))
+    #: like `interactions`, their standard errors; infinite if they are not known
+    interaction_errors: Floats | None = field(default=None, metadata=axes("rppk"))
+    #: (r, s) or (r, s, k): the index of all sets of up to `interaction_order` players, in the order
+    #: of `interaction_sets`, if that is more than 2
+    set_values: Floats | None = field(default=None, kw_only=True, metadata=axes("rsk"))
+    #: like `set_values`, their standard errors
+    set_errors: Floats | None = field(default=None, kw_only=True, metadata=axes("rsk"))
+    #: "k-SII", "SII", "STII" or "FSII"; None without interactions
+    interaction_index: str | None = field(default=None, kw_only=True)
+    #: the largest number of players that act together
+    interaction_order: int = field(default=2, kw_only=True)
+    #: what `values` are: "Shapley value", "Banzhaf value", or "semivalue" of other weights
+    semivalue: str = field(default="Shapley value", kw_only=True)
     #: (r, p, p): how strongly two players act together, summed over outputs
     cross_contribution: Floats | None = field(default=None, metadata=axes("rpp"))
     #: of the p players
@@ -153,8 +171,14 @@ class Explanation:
     groups: dict[str, list[str]] | None = field(
         default=None, kw_only=True, metadata=joined(_common)
     )
+    #: the groups that each feature is in, from the largest to the smallest; None without any
+    hierarchy: tuple[tuple[str, ...], ...] | None = field(
+        default=None, kw_only=True, metadata=joined(_common)
+    )
     #: the type of the model, such as "XGBClassifier" or "Pipeline(LogisticRegression)"
     model: str | None = field(default=None, kw_only=True, metadata=joined(_common))
+    #: what the players of a game are, such as "member"; None: they are features of rows
+    game: str | None = field(default=None, kw_only=True, metadata=joined(_common))
     #: of shearshap, the model's libraries, torch and numpy, when the values were computed
     versions: dict[str, str] = field(
         default_factory=dict, kw_only=True, metadata=joined(_common_items)
@@ -218,6 +242,28 @@ class Explanation:
             )
         margin = student_quantile(level, self.degrees_of_freedom) * self.standard_errors
         return self.values - margin, self.values + margin
+
+    @property
+    def interaction_sets(self) -> list[tuple[int, ...]]:
+        """The sets of features of `set_values`: single ones, pairs, and so on."""
+        return sets_up_to(self.values.shape[1], self.interaction_order)
+
+    def interaction_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return the confidence interval of every interaction, each bound like `interactions`.
+
+        If there are `set_values`, the bounds are like those. A pair whose interval does not hold 0
+        surely acts together.
+        """
+        values, errors = self.set_values, self.set_errors
+        if values is None:
+            values, errors = self.interactions, self.interaction_errors
+        if values is None or errors is None:
+            raise InputError(
+                "interaction_interval: expected an explanation with interactions and their "
+                "standard errors; explain with interactions=True"
+            )
+        margin = student_quantile(level, self.degrees_of_freedom) * errors
+        return values - margin, values + margin
 
     # Rows and outputs
 
@@ -290,6 +336,17 @@ class Explanation:
         if self.values.ndim == 2:
             return self
         return replace(self, **declared.of_output(self, number), output_names=[names[number]])
+
+    def fold(self, depth: int = 1) -> "Explanation":
+        """Return the explanation of groups: a hierarchy down to a depth, 1 for the largest groups.
+
+        A group's value is the sum of its features' values, which is its value as one feature of
+        the hierarchy. Its standard error is the sum of theirs: that holds even if they err
+        together. This explanation is the one of all features, unfolded.
+        """
+        from shearshap.result.cells import folded
+
+        return folded(self, depth)
 
     # Importance
 
@@ -420,7 +477,7 @@ class Explanation:
         wide: bool = False,
         interactions: bool = False,
     ) -> Any:
-        """Return a table, by default a tidy one: a line for each row, player and output.
+        """Return a table, by default a tidy one: a line for each row, feature and output.
 
         Parameters
         ----------
@@ -435,10 +492,12 @@ class Explanation:
             `index_name` or "row".
         interactions
             Whether to return a line for each row, output and pair of players. Columns: row,
-            output, player, other, value. If player and other are the same, the value is its
-            main effect.
+            output, player, other, value, and standard_error if there are any. If player and other
+            are the same, the value is its main effect. If more than two players act together, there
+            is a line for each set of players, and the columns are row, output, size, players,
+            value and standard_error.
 
-        The columns of the tidy table are row (its label), output, player, value, standard_error
+        The columns of the tidy table are row (its label), output, feature, value, standard_error
         (missing if there is none), data, base_value and prediction.
         """
         from shearshap.result import frames as tabular
@@ -450,7 +509,7 @@ class Explanation:
         if wide:
             return tabular.wide(self, backend)
         if interactions:
-            return tabular.pairs(self, backend)
+            return (tabular.pairs if self.set_values is None else tabular.sets)(self, backend)
         return tabular.tidy(self, backend)
 
     def to_shap(self, *, interactions: bool = False) -> Any:
@@ -472,7 +531,7 @@ class Explanation:
     def to_shapiq(self, row: int = 0, output: int | str = 0) -> Any:
         """Return the `shapiq.InteractionValues` of one row and output.
 
-        They are k-SII of order 2 if the explanation has interactions, else Shapley values.
+        They are those of the explanation's interactions if it has any, else Shapley values.
         """
         from shearshap.interop.shapiq import interaction_values
 
@@ -481,12 +540,18 @@ class Explanation:
     def __repr__(self) -> str:
         """Return the shape, the method and the cost in one line."""
         rows, players, *outputs = self.values.shape
+        size = f"{counted(rows, 'row')}, {counted(players, 'feature')}"
+        per_row = " per row"
+        if self.game is not None:
+            size = f"game of {counted(players, self.game)}"
+            per_row = ""
         several = f", {outputs[0]} outputs" if outputs else ""
         passes = f" + {self.derivative_passes} derivative passes" if self.derivative_passes else ""
         noun = "evaluation" if self.evaluations == 1 else "evaluations"
+        kind = "" if self.semivalue == SHAPLEY.name else f"{self.semivalue}s, "
         return (
-            f"Explanation({counted(rows, 'row')}, {counted(players, 'feature')}{several}, "
-            f"method={self.method!r}, {self.evaluations} {noun}{passes} per row)"
+            f"Explanation({size}{several}, {kind}"
+            f"method={self.method!r}, {self.evaluations} {noun}{passes}{per_row})"
         )
 
     def __str__(self) -> str:

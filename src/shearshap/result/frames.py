@@ -27,7 +27,7 @@ def tidy(explanation: "Explanation", backend: str) -> Any:
     columns: Columns = {
         "row": _labels(explanation)[row],
         "output": _objects(explanation.output_names)[output],
-        "player": _objects(explanation.feature_names)[player],
+        "feature": _objects(explanation.feature_names)[player],
         "value": explanation.values.reshape(-1),
         "standard_error": _errors(explanation).reshape(-1),
     }
@@ -67,6 +67,31 @@ def pairs(explanation: "Explanation", backend: str) -> Any:
         "other": names[second[pair]],
         "value": interactions[:, first, second].reshape(-1),
     }
+    errors = explanation.interaction_errors
+    unknown = np.full(len(row), np.nan)
+    columns["standard_error"] = unknown if errors is None else errors[:, first, second].reshape(-1)
+    return table(columns, backend)
+
+
+def sets(explanation: "Explanation", backend: str) -> Any:
+    """Return a line for each row, set of players and output, in this order.
+
+    The names of the players of a set are joined: "age x income x city".
+    """
+    assert explanation.set_values is not None, "there are interactions of more than two players"
+    assert explanation.set_errors is not None, "they come together"
+    rows, _, outputs = _full_shape(explanation)
+    members = explanation.interaction_sets
+    row, place, output = np.indices((rows, len(members), outputs)).reshape(3, -1)
+    names = [" x ".join(explanation.feature_names[player] for player in one) for one in members]
+    columns = {
+        "row": _labels(explanation)[row],
+        "output": _objects(explanation.output_names)[output],
+        "size": np.array([len(one) for one in members])[place],
+        "players": _objects(names)[place],
+        "value": explanation.set_values.reshape(-1),
+        "standard_error": explanation.set_errors.reshape(-1),
+    }
     return table(columns, backend)
 
 
@@ -92,13 +117,12 @@ def wide(explanation: "Explanation", backend: str) -> Any:
 
 def _wide_columns(explanation: "Explanation") -> Columns:
     """Return base_value, prediction, gap, evaluations, converged, value.* and standard_error.*."""
-    evaluations = explanation.row_evaluations
-    if evaluations is None:
-        evaluations = np.full(len(explanation), explanation.evaluations)
+    from shearshap.result.explanation import spent_evaluations
+
     columns = _named_columns("base_value", [""], explanation.base_values, explanation)
     columns |= _named_columns("prediction", [""], explanation.predictions, explanation)
     columns |= _named_columns("gap", [""], explanation.gap, explanation)
-    columns["evaluations"] = evaluations
+    columns["evaluations"] = spent_evaluations(explanation)
     if explanation.converged is not None:
         columns["converged"] = explanation.converged
     counts = Counter(explanation.feature_names)
@@ -142,7 +166,11 @@ def table(columns: Columns, backend: str) -> Any:
         library = import_module(backend)
     except ImportError as error:
         raise InputError(f"backend={backend!r} is not installed: pip install {backend}") from error
-    listed = {name: _listed(column) for name, column in columns.items()}
+    # texts as a list, which every library takes
+    listed = {
+        name: column.tolist() if column.dtype.kind in "OUS" else column
+        for name, column in columns.items()
+    }
     if backend == "pandas":
         return library.DataFrame(listed)
     if backend == "polars":
@@ -152,11 +180,6 @@ def table(columns: Columns, backend: str) -> Any:
         for name, column in listed.items()
     }
     return library.table(arrays)
-
-
-def _listed(column: NDArray[Any]) -> Any:
-    """Return a column as every library takes it: texts as a list."""
-    return column.tolist() if column.dtype.kind in "OUS" else column
 
 
 def _labels(explanation: "Explanation") -> NDArray[Any]:

@@ -21,6 +21,7 @@ from shearshap.result.text import (
     Cell,
     Mean,
     counted,
+    ends_text,
     first_rows,
     importance_rows,
     question,
@@ -138,7 +139,12 @@ def _sign(number: float) -> str:
 
 
 def explanation_html(explanation: "Explanation") -> str:
-    """Return an explanation's cost, and its first rows as a table with bars."""
+    """Return an explanation's cost, and its first rows, or a game's values, with bars."""
+    notes = "".join(_soft(f"Note: {note}") for note in explanation.notes)
+    if explanation.game is not None:
+        above = filter(None, (question(explanation), ends_text(explanation)))
+        content = "".join(map(_soft, above)) + _means_html(explanation.mean(), explanation.game)
+        return _framed("Explanation", _summary(explanation), content + notes)
     view = first_rows(explanation)
     scale = Scale.from_numbers(cell.number for cell in view.cells)
     output = '<th class="shear-left">output</th>' if view.has_outputs else ""
@@ -153,7 +159,6 @@ def explanation_html(explanation: "Explanation") -> str:
         end = f'<td class="shear-end">{line.prediction}</td>'
         lines.append(f"<tr>{''.join(left)}<td>{line.base}</td>{''.join(cells)}{end}</tr>")
 
-    notes = "".join(_soft(f"Note: {note}") for note in explanation.notes)
     left_out = _soft(f"… and {view.left_out}") if view.left_out else ""
     table = (
         '<div class="shear-scroll"><table class="shear-table shear-rows"><thead><tr>'
@@ -166,10 +171,15 @@ def explanation_html(explanation: "Explanation") -> str:
 
 def _summary(explanation: "Explanation") -> Iterable[str]:
     """Yield the size, the method and the cost of an explanation."""
-    nouns = ("row", "feature", "output")
-    yield from (counted(size, noun) for size, noun in zip(explanation.shape, nouns, strict=False))
+    rows, players, *outputs = explanation.shape
+    if explanation.game is None:
+        yield from (counted(rows, "row"), counted(players, "feature"))
+    else:
+        yield f"game of {counted(players, explanation.game)}"
+    yield from (counted(size, "output") for size in outputs)
     yield explanation.method
-    yield f"{counted(explanation.evaluations, 'evaluation')} per row"
+    per_row = " per row" if explanation.game is None else ""
+    yield f"{counted(explanation.evaluations, 'evaluation')}{per_row}"
     if explanation.seconds is not None:
         yield f"{explanation.seconds:.2g} s"
 
@@ -191,19 +201,23 @@ def _cell(cell: Cell, name: str, scale: Scale) -> str:
 def importance_html(table: Importance) -> str:
     """Return the most important features with a bar for each cohort and output, with intervals."""
     table = without_mirrored_means(table)
+    parts = (table.kind, counted(sum(table.rows), "row"), f"{100 * table.level:g} % intervals")
+    return _framed("Importance", parts, _means_html(table))
+
+
+def _means_html(table: Importance, noun: str = "feature") -> str:
+    """Return the lines of a table of importance, and what their intervals cover."""
     rows = importance_rows(table)
     means = [mean for _, every in rows for mean in every]
     scale = Scale.from_numbers(end for mean in means for end in (mean.size, mean.low, mean.high))
     lines = [
-        f'<tr><td class="shear-left">{_name(name)}</td>{_lanes(every, table.sizes, scale)}</tr>'
+        f'<tr><td class="shear-left">{_name(name)}</td>{_lanes(every, table.coloured, scale)}</tr>'
         for name, every in rows
     ]
     left = len(table) - len(rows)
-    more = f" … and {counted(left, 'more feature')}." if left else ""
-    parts = (table.kind, counted(sum(table.rows), "row"), f"{100 * table.level:g} % intervals")
+    more = f" … and {counted(left, f'more {noun}')}." if left else ""
     body = f'<table class="shear-table shear-wide"><tbody>{"".join(lines)}</tbody></table>'
-    content = f"{_series_key(table)}{body}{_soft(table.interval_words + more)}"
-    return _framed("Importance", parts, content)
+    return f"{_series_key(table)}{body}{_soft(table.interval_words + more)}"
 
 
 def _series_key(table: Importance) -> str:
@@ -217,21 +231,21 @@ def _series_key(table: Importance) -> str:
         names = cohorts
     if len(names) > 1:
         return _key({name: _kind(number) for number, name in enumerate(names)})
-    return "" if table.sizes else _key(SIGNS)
+    return _key(SIGNS) if table.coloured else ""
 
 
 def _kind(number: int) -> str:
     return f"var(--k{number % len(KINDS)})"
 
 
-def _lanes(means: list[Mean], sizes: bool, scale: Scale) -> str:
+def _lanes(means: list[Mean], coloured: bool, scale: Scale) -> str:
     """Return a feature's bars below each other, and beside them their numbers."""
     lanes = []
     numbers = []
     for number, mean in enumerate(means):
         colour = _kind(number)
         if len(means) == 1:
-            colour = GREY if sizes else _sign(mean.size)
+            colour = _sign(mean.size) if coloured else GREY
         bar = scale.bar(mean.size, colour) + scale.whisker(mean.low, mean.high)
         margin = f'<span class="shear-soft shear-margin"> ({mean.interval})</span>'
         lanes.append(f'<div class="shear-lane">{bar}</div>')

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from shearshap.result.explanation import Explanation
 
 Floats = NDArray[np.float64]
+Covers = Literal["rows and estimates", "rows", "estimates"]
 
 MAX_KINDS = 8
 """Different numbers of a player up to which each is a cohort of its own."""
@@ -74,7 +75,7 @@ class Importance:
     output_names: list[str]
     sizes: bool  #: whether these are means of |values|
     level: float  #: of the intervals
-    covers: Literal["rows and estimates", "rows"]  #: what the intervals cover
+    covers: Covers  #: what the intervals cover
 
     @property
     def kind(self) -> str:
@@ -82,10 +83,22 @@ class Importance:
         return "mean |value|" if self.sizes else "mean value"
 
     @property
+    def coloured(self) -> bool:
+        """Whether colours show if a feature raises or lowers the output."""
+        return not self.sizes
+
+    @property
+    def axis(self) -> str:
+        """What the numbers are, on an axis."""
+        return self.kind.replace("value", "Shapley value")
+
+    @property
     def interval_words(self) -> str:
         """What the intervals cover, in a sentence."""
         if self.covers == "rows":
             return "Intervals cover the choice of rows; the method has no standard errors."
+        if self.covers == "estimates":
+            return "Intervals cover the standard errors of the values."
         return "Intervals cover the choice of rows and the standard errors of the values."
 
     @property
@@ -121,7 +134,7 @@ class Importance:
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
         """Return a line for each cohort, output and player, the most important player first.
 
-        Columns: cohort (if there are cohorts), output, player, value, lower, upper,
+        Columns: cohort (if there are cohorts), output, feature, value, lower, upper,
         standard_error and rows.
         """
         from shearshap.result.frames import table
@@ -131,7 +144,7 @@ class Importance:
         cohort, player, output = np.indices(shape).reshape(3, -1)
         columns = {
             "output": np.array(self.output_names, dtype=object)[output],
-            "player": np.array(ordered.feature_names, dtype=object)[player],
+            "feature": np.array(ordered.feature_names, dtype=object)[player],
             "value": ordered.values.reshape(-1),
             "lower": ordered.lower.reshape(-1),
             "upper": ordered.upper.reshape(-1),
@@ -166,6 +179,45 @@ class Importance:
         from shearshap.result.html import importance_html
 
         return importance_html(self)
+
+
+@dataclass(frozen=True, eq=False)
+class LossImportance(Importance):
+    """By how much each player reduces a model's mean loss, with intervals: SAGE values.
+
+    The values add up to `base_loss - loss`. `shearshap.importance` makes it.
+    """
+
+    loss_name: str
+    base_loss: float  #: the mean loss with all players absent
+    loss: float  #: the mean loss with all players present: the model's own
+    evaluations: int  #: of the model, in all
+    background: str  #: what absent features are replaced with, in words
+    converged: bool | None = None  #: whether standard errors came below `tol`; None without `tol`
+    seconds: float | None = None  #: that it took
+
+    @property
+    def kind(self) -> str:
+        """What the numbers are, in words."""
+        return f"reduction of {self.loss_name}"
+
+    @property
+    def coloured(self) -> bool:
+        """Whether colours show if a feature raises or lowers the output: it does neither."""
+        return False
+
+    @property
+    def interval_words(self) -> str:
+        """What the intervals cover, in a sentence."""
+        return "Intervals cover the choice of rows, background rows and coalitions."
+
+    def __repr__(self) -> str:
+        """Return the losses and the cost in one line; `print` shows the table."""
+        return (
+            f"Importance({self.loss_name} {self.base_loss:.4g} without and {self.loss:.4g} "
+            f"with {counted(len(self), 'feature')}, {counted(self.rows[0], 'row')}, "
+            f"{self.evaluations:,} evaluations)"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,6 +292,9 @@ def importance(explanation: "Explanation", sizes: bool, level: float, axis: int 
     means = mean_sizes(explanation) if sizes else explanation.values.mean(axis=0)
     errors, margins = _margins(explanation, sizes, level)
     lower = means - margins
+    covers: Covers = "rows" if explanation.standard_errors is None else "rows and estimates"
+    if explanation.game is not None:
+        covers = "estimates"
     return Importance(
         means,
         errors,
@@ -251,7 +306,7 @@ def importance(explanation: "Explanation", sizes: bool, level: float, axis: int 
         output_names=list(explanation.output_names),
         sizes=sizes,
         level=level,
-        covers="rows" if explanation.standard_errors is None else "rows and estimates",
+        covers=covers,
     )
 
 
@@ -266,8 +321,11 @@ def mean_sizes(explanation: "Explanation") -> Floats:
 def _margins(explanation: "Explanation", sizes: bool, level: float) -> tuple[Floats, Floats]:
     """Return the standard errors of the means over rows, and half the lengths of their intervals.
 
-    Both are infinite for a single row.
+    Both are infinite for a single row. A game is no sample of rows: its values alone are estimates.
     """
+    if explanation.game is not None and explanation.standard_errors is not None:
+        own = explanation.standard_errors[0]
+        return own, student_quantile(level, explanation.degrees_of_freedom) * own
     values = np.abs(explanation.values) if sizes else explanation.values
     rows = len(values)
     if rows == 1:

@@ -336,11 +336,19 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def part_of(some: int, count: int, noun: str) -> str:
+    """Return how many of all are meant, "3 of 40 rows", or "the row" if there is one only."""
+    return f"the {noun}" if count == 1 else f"{some:,} of {count:,} {noun}s"
+
+
 # Tables for terminals
 
 
 def explanation_text(explanation: "Explanation") -> str:
     """Return an explanation's one line, and its first rows as a table that fits the terminal."""
+    above = list(filter(None, (repr(explanation), question(explanation))))
+    if explanation.game is not None:
+        return "\n".join([*above, ends_text(explanation), "", game_text(explanation)])
     width = get_terminal_size((WIDTH, 24)).columns
     table = ""
     for players in range(8, 0, -1):
@@ -353,7 +361,6 @@ def explanation_text(explanation: "Explanation") -> str:
     error = max((cell.error for cell in view.cells), default=0.0)
     if error > 0:
         below.append(f"largest standard error shown: {error:.2g}")
-    above = filter(None, (repr(explanation), question(explanation)))
     return "\n".join([*above, "", table, *below])
 
 
@@ -434,7 +441,30 @@ def without_mirrored_means(table: "Importance") -> "Importance":
 def importance_text(table: "Importance") -> str:
     """Return the most important features, a line each for every cohort and output."""
     table = without_mirrored_means(table)
-    lines = [["feature", "cohort", "output", table.kind, f"{100 * table.level:g} % interval"]]
+    return "\n".join([repr(table), "", _means_text(table), table.interval_words])
+
+
+def game_text(explanation: "Explanation") -> str:
+    """Return the largest values of a game, a line each for every player and output."""
+    assert explanation.game is not None, "an explanation of rows has no such table"
+    return _means_text(explanation.mean(), explanation.game, "value")
+
+
+def ends_text(explanation: "Explanation") -> str:
+    """Return what no player of a game is worth, and all of them: "0.5 with none, 0.9 with all"."""
+    outputs = [explanation.output(number) for number in range(len(explanation.output_names))]
+    return ", ".join(
+        f"{f'{part.output_names[0]}: ' if len(outputs) > 1 else ''}"
+        f"{format_end(float(part.base_values[0]), part.values)} with none, "
+        f"{format_end(float(part.predictions[0]), part.values)} with all"
+        for part in outputs[:MAX_OUTPUTS]
+    )
+
+
+def _means_text(table: "Importance", noun: str = "feature", kind: str | None = None) -> str:
+    """Return the lines of a table of importance; `kind` says what the numbers are."""
+    interval = f"{100 * table.level:g} % interval"
+    lines = [[noun, "cohort", "output", kind or table.kind, interval]]
     for name, means in importance_rows(table):
         before = ""
         for mean in means:
@@ -447,8 +477,8 @@ def importance_text(table: "Importance") -> str:
     used = (True, table.cohorts is not None, len(table.output_names) > 1, True, True)
     text = _aligned([list(compress(line, used)) for line in lines], left=sum(used) - 2)
     left_out = max(0, len(table) - MAX_FEATURES)
-    below = [f"... and {counted(left_out, 'more feature')}"] if left_out else []
-    return "\n".join([repr(table), "", text, *below, table.interval_words])
+    below = [f"... and {counted(left_out, f'more {noun}')}"] if left_out else []
+    return "\n".join([text, *below])
 
 
 def _aligned(cells: list[list[str]], left: int) -> str:

@@ -82,13 +82,13 @@ def waterfall(explanation: Explanation, row: int, most: int) -> Waterfall:
     row_margins = np.nan_to_num(margins(explanation[row])[0])
     steps = [
         Step(
-            explanation.feature_names[player],
+            _within_group(explanation, player),
             float(values[player]),
             sign_colour(values[player]),
             cell_content(explanation, row, player),
             float(row_margins[player]),
         )
-        for player in shown.tolist()
+        for player in _together(explanation, shown.tolist())
     ]
     if len(others):
         size = float(values[others].sum())
@@ -103,6 +103,22 @@ def waterfall(explanation: Explanation, row: int, most: int) -> Waterfall:
     base = float(explanation.base_values[row])
     prediction = float(explanation.predictions[row])
     return Waterfall(base, prediction, tuple(steps))
+
+
+def _within_group(explanation: Explanation, player: int) -> str:
+    """Return a player's name, after that of its largest group if it is in any: "home: street"."""
+    path = () if explanation.hierarchy is None else explanation.hierarchy[player]
+    return ": ".join((*path[:1], explanation.feature_names[player]))
+
+
+def _together(explanation: Explanation, players: list[int]) -> list[int]:
+    """Return players in the same order, but the members of a largest group after its first one."""
+    if explanation.hierarchy is None:
+        return players
+    groups = [explanation.hierarchy[player][:1] or player for player in players]
+    return [
+        players[at] for at in sorted(range(len(players)), key=lambda at: groups.index(groups[at]))
+    ]
 
 
 def divided(values: Floats, most: int) -> tuple[Ints, Ints]:
@@ -167,10 +183,17 @@ def of_row(explanation: Explanation, row: int) -> Explanation:
 
 
 def rows_text(explanation: Explanation) -> str:
-    """Return how many rows there are, in words: "20 rows", or "20 texts, by word"."""
+    """Return what is explained, in words: "20 rows", "20 texts, by word", "game of 9 members"."""
+    if explanation.game is not None:
+        return f"game of {counted(len(explanation.feature_names), explanation.game)}"
     if has_places(explanation):
         return f"{len(explanation):,} texts, by word"
     return counted(len(explanation), "row")
+
+
+def evenly_spaced(rows: int, count: int) -> Ints:
+    """Return the places of up to so many of the rows."""
+    return np.unique(np.linspace(0, rows - 1, min(rows, count)).astype(np.int64))
 
 
 # Every row's values, as swarms of points

@@ -18,9 +18,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from shearshap.errors import ShearError
-from shearshap.result.explanation import Explanation
+from shearshap.result.explanation import Explanation, spent_evaluations
 from shearshap.serve.guard import Metrics
-from shearshap.serve.schemas import Row, evaluations_of
+from shearshap.serve.schemas import Row
 
 Rows = Sequence[Row]
 Explain = Callable[[Rows, int, Callable[[int], object]], Explanation]
@@ -219,7 +219,7 @@ class Batcher:
 
         self._paces[tickets[0].budget].learn(len(rows), time.perf_counter() - started)
         self.metrics.block_rows.observe(len(rows))
-        self.metrics.evaluations.inc(sum(evaluations_of(explanation)))
+        self.metrics.evaluations.inc(int(spent_evaluations(explanation).sum()))
         start = 0
         for ticket in tickets:
             end = start + len(ticket.block)

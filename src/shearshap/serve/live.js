@@ -336,7 +336,7 @@
       $("main").hidden = false;
       document.title = about.model;
       $("title").textContent = about.model;
-      $("facts").textContent = counted(about.rows, "row") + ", " + counted(state.means.features.length, "feature") + "; an absent feature is replaced with: " + about.background;
+      $("facts").textContent = counted(about.rows, "row") + ", " + counted(state.means.features.length, "feature") + "; compared with " + about.background;
       $("global-title").textContent = "Mean |value| in " + counted(state.means.rows, "row");
       $("row").max = about.rows - 1;
       $("output").replaceChildren(...about.outputs.map((name, value) => element("option", { value }, name)));

@@ -1,6 +1,5 @@
 """A model that is loaded and prepared once, and then explains block after block of rows."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -9,17 +8,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from shearshap.data.background import ParsedBackground
+from shearshap.data.background import Conditional, ParsedBackground
 from shearshap.engine.prepared import PreparedExplainer, with_fixed_background
-from shearshap.engine.results import with_notes
-from shearshap.errors import ModelError, ShearWarning
+from shearshap.errors import ModelError, collect_warnings
 from shearshap.explainer import Explainer
 from shearshap.games.marginal import no_progress
 from shearshap.jobs.job import Job
 from shearshap.jobs.models import open_model
-from shearshap.jobs.options import collect_warnings, errors_with_files
+from shearshap.jobs.options import errors_with_files
 from shearshap.jobs.plan import described, open_files
 from shearshap.result.explanation import Explanation
+from shearshap.result.views import evenly_spaced
 from shearshap.serve.schemas import Cell, Feature, Row, features_from_frame, frame_from_rows
 
 if TYPE_CHECKING:
@@ -64,15 +63,12 @@ class Prepared:
 
         `advance` is called with the number of evaluations of each batch; it may raise one, too.
         """
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", ShearWarning)
+        with collect_warnings([]):  # they are in the explanation's notes
             try:
                 block = self.encode(rows)
-                explanation = self.explainer.explain(block, budget=budget, advance=advance)
+                return self.explainer.explain(block, budget=budget, advance=advance)
             except SystemExit as error:
                 raise ModelError(f"the model's code called exit (with {error.code!r})") from error
-        notes = [str(each.message) for each in caught if issubclass(each.category, ShearWarning)]
-        return with_notes(explanation, notes)
 
 
 def prepare(job: Job, *, sample: int = 200) -> Prepared:
@@ -86,7 +82,8 @@ def prepare(job: Job, *, sample: int = 200) -> Prepared:
     with collect_warnings(notes), errors_with_files(job.data, opened.background):
         features = features_from_frame(rows)
         explainer = opened.explainer()
-        prepared, encode = _prepared(explainer, _evenly_spaced(rows, sample), job)
+        some = rows.iloc[evenly_spaced(len(rows), sample)].reset_index(drop=True)
+        prepared, encode = _prepared(explainer, some, job)
 
     return Prepared(
         model=opened.model.name,
@@ -100,11 +97,6 @@ def prepare(job: Job, *, sample: int = 200) -> Prepared:
     )
 
 
-def _evenly_spaced(rows: "pd.DataFrame", count: int) -> "pd.DataFrame":
-    places = np.unique(np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int))
-    return rows.iloc[places].reset_index(drop=True)
-
-
 def _prepared(
     explainer: Explainer, sample: "pd.DataFrame", job: Job
 ) -> tuple[PreparedExplainer, Encode]:
@@ -116,6 +108,8 @@ def _prepared(
         explainer.multilabel,
     )
     is_plain = all(option is None for option in set_by_user)
+    # features that move together are those of the rows, and not the columns that encode them
+    is_plain &= not isinstance(explainer.background, Conditional)
     if not is_plain or not hasattr(explainer.model, "encoded_"):
         prepared = explainer.prepare(sample, budget=job.budget, tol=job.tol)
         columns = prepared.types or dict(sample.dtypes)

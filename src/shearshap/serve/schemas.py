@@ -23,7 +23,7 @@ from pydantic import create_model as derived_model
 from typing_extensions import TypedDict
 
 from shearshap.errors import InputError
-from shearshap.result.explanation import Explanation
+from shearshap.result.explanation import Explanation, spent_evaluations
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +106,7 @@ class About(BaseModel):
 
     version: str = Field(description="Of shearshap.")
     model: str
-    background: str = Field(description="What an absent feature is replaced with, in words.")
+    background: str = Field(description="What features are compared with, in words.")
     method: str = Field(description="That explains a row at the default budget.")
     features: list[Feature] = Field(description="The cells of a row.")
     groups: dict[str, list[str]] = Field(
@@ -186,7 +186,7 @@ def _row_explanations(part: Explanation) -> list[RowExplanation]:
         [None] * rows if errors is None else _outputs_first(errors).tolist(),
         part.base_values.reshape(rows, -1).tolist(),
         part.predictions.reshape(rows, -1).tolist(),
-        evaluations_of(part),
+        spent_evaluations(part).tolist(),
     )
     names = RowExplanation.model_fields
     return [
@@ -197,12 +197,6 @@ def _row_explanations(part: Explanation) -> list[RowExplanation]:
 def _outputs_first(array: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return an array (r, p) or (r, p, k) as (r, k, p)."""
     return array[:, None] if array.ndim == 2 else np.swapaxes(array, 1, 2)
-
-
-def evaluations_of(explanation: Explanation) -> list[int]:
-    """Return the model evaluations that were spent on each row."""
-    spent = explanation.row_evaluations
-    return [explanation.evaluations] * len(explanation) if spent is None else spent.tolist()
 
 
 # Requests

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from shearshap.trees.covers import CoverWalk, edges_of
 from shearshap.trees.forest import Bools, Bytes, Floats, Integers
 from shearshap.trees.layout import BackgroundGame, CoverGame, Layout
-from shearshap.trees.leaves import Coefficients, coefficients
+from shearshap.trees.leaves import Coefficients
 
 Words = Any  # arrays of uint64, and what numba makes of them
 
@@ -80,7 +80,7 @@ class CompiledWalk:
         game = self.game
         words = self._words(seen)
         found = np.zeros((len(words), ROWS_PER_WORD, *shape))
-        factors = coefficients(min(self.depth, game.players))
+        factors = game.factors(min(self.depth, game.players))
         step = max(1, MAX_ANSWER_BYTES // max(1, len(self.decision)))
         for start in range(0, len(game.background), step):
             some = slice(start, start + step)

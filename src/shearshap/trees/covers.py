@@ -34,6 +34,7 @@ from shearshap.trees.layout import CoverGame, Layout
 
 SCRATCH = 1 << 17  #: numbers of 8 bytes that an intermediate result of a walk may have
 MAX_WALKED_ROWS = 512  #: that go down a tree together
+MAX_WALKED_NODES = 256  #: of small trees that are walked together
 
 
 @lru_cache
@@ -168,7 +169,7 @@ class CoverWalk:
                 add_tree(tree, right, found)
             sums[start : start + step] += found.transpose(2, 1, 0)
 
-    def _states(self, tree: "_WalkedTree", right: Bytes) -> tuple[Bytes, Bytes]:
+    def _states(self, tree: "_WalkedTrees", right: Bytes) -> tuple[Bytes, Bytes]:
         """Return the states (n, r) of rows, and whether they pass (n + 1, r), for decisions (q, r).
 
         What is behind the last node is passed.
@@ -187,7 +188,7 @@ class CoverWalk:
             states[level] = before + passes[level]
         return states, passes
 
-    def _add_values(self, tree: "_WalkedTree", right: Bytes, sums: Floats) -> None:
+    def _add_values(self, tree: "_WalkedTrees", right: Bytes, sums: Floats) -> None:
         """Add to the sums (k, p, r)."""
         states, _ = self._states(tree, right)
         lines = 3 * tree.node[:, None] + states
@@ -209,7 +210,7 @@ class CoverWalk:
                 below[tree.parent[level][::2]] = here[::2] + here[1::2]
             of_output += tree.player @ changes
 
-    def _add_pairs(self, tree: "_WalkedTree", right: Bytes, sums: Floats) -> None:
+    def _add_pairs(self, tree: "_WalkedTrees", right: Bytes, sums: Floats) -> None:
         """Add to the sums (k, p * p, r)."""
         layout = self.game.layout
         _, passes = self._states(tree, right)
@@ -259,12 +260,12 @@ def _second_differences(passed: Bools, reach: Floats) -> Floats:
     return np.asarray(change[..., None] * change[:, :, None, :] * (others == 0))
 
 
-class _WalkedTree(NamedTuple):
-    """A tree of a layout, whose nodes are numbered from the root down."""
+class _WalkedTrees(NamedTuple):
+    """Some trees of a layout, whose nodes are numbered from the roots down."""
 
     node: Integers  #: (n,) in the layout
     number: Integers  #: of the layout's nodes among these; n for -1, which is behind the last
-    parent: Integers  #: (n,) among these
+    parent: Integers  #: (n,) among these; 0 for roots
     levels: list[slice]
     player: csr_array  #: (p, n) 1 for the player that is asked on the way to the node
 
@@ -273,17 +274,21 @@ class _WalkedTree(NamedTuple):
         return np.where(node < 0, len(self.node), self.number[node])
 
 
-def _walked_trees(layout: Layout, players: int) -> Iterator[_WalkedTree]:
+def _walked_trees(layout: Layout, players: int) -> Iterator[_WalkedTrees]:
+    """Yield the trees of a layout, small ones together."""
     number = np.zeros(len(layout.child), dtype=np.int64)
-    order = np.argsort(layout.tree, kind="stable")
-    starts = np.searchsorted(layout.tree[order], np.arange(layout.levels[0].stop + 1))
-    for start, stop in pairwise(starts):
+    ends = np.cumsum(np.bincount(layout.tree))
+    part = (ends - 1)[layout.tree] // MAX_WALKED_NODES
+    order = np.argsort(part, kind="stable")
+    starts = np.flatnonzero(np.diff(part[order], prepend=-1))
+    depths = layout.depths
+    for start, stop in pairwise([*starts, len(order)]):
         node = order[start:stop]
         number[node] = np.arange(len(node))
         parent = np.where(layout.parent[node] < 0, 0, number[layout.parent[node]])
-        ends = np.cumsum(np.bincount(layout.depths[node]))
+        ends = np.cumsum(np.bincount(depths[node]))
         levels = [slice(first, last) for first, last in zip([0, *ends], ends, strict=False)]
-        below = np.arange(1, len(node))
-        asked = layout.player[node[parent[1:]]]
+        below = np.arange(levels[0].stop, len(node))
+        asked = layout.player[node[parent[below]]]
         player = csr_array((np.ones(len(below)), (asked, below)), shape=(players, len(node)))
-        yield _WalkedTree(node, number, parent, levels, player)
+        yield _WalkedTrees(node, number, parent, levels, player)

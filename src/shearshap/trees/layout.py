@@ -19,7 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shearshap.games.indices import SHAPLEY, Semivalue
 from shearshap.trees.forest import Bytes, Decisions, Floats, Forest, Integers
+from shearshap.trees.leaves import Coefficients, coefficients, semivalue_factors
+
+MAX_OBLIVIOUS_DEPTH = 8  #: of trees with one decision a level, such as CatBoost's, kept whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +117,13 @@ class BackgroundGame(TreeGame):
 
     background: Floats  #: (b, d)
     weights: Floats  #: (b,) of the background rows, with sum 1
+    semivalue: Semivalue = SHAPLEY
+
+    def factors(self, most: int) -> Coefficients:
+        """Return the factors of leaves on paths of up to `most` players."""
+        if self.semivalue == SHAPLEY:
+            return coefficients(most)
+        return semivalue_factors(most, self.players, self.semivalue)
 
 
 def lay_out(forest: Forest, owner: Integers, trees: Integers) -> Layout:
@@ -274,7 +285,8 @@ class _Step(NamedTuple):
 
 def split(layout: Layout, bits: int) -> Subtrees:
     """Return the subtrees: as large as that many bits allow, and at least one leaf each."""
-    oblivious = _oblivious_depths(layout, bits)
+    # as many patterns as leaves: the table of such a tree is no larger than the tree
+    oblivious = _oblivious_depths(layout, max(bits, MAX_OBLIVIOUS_DEPTH))
     subtree, root = _numbered_subtrees(layout, bits, oblivious)
     above = layout.paths.count[root]
 

@@ -22,13 +22,14 @@ The q that contain a player i are all q less those without it, and so a player's
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 from math import comb
 from typing import NamedTuple
 
 import numpy as np
 
+from shearshap.games.indices import Semivalue
 from shearshap.trees.forest import Floats, Integers
 
 MAX_MATRIX_PLAYERS = 7  #: sums are products with matrices of 4^m entries, or m times that
@@ -86,6 +87,19 @@ def second_difference_factors(most: int) -> Coefficients:
         both_present=_table(most, lambda _a, b: float(b == 0)),
         mixed=_table(most, lambda _a, b: float(b == 1)),
         both_absent=_table(most, lambda _a, b: float(b == 2)),
+    )
+
+
+@lru_cache
+def semivalue_factors(most: int, players: int, semivalue: Semivalue) -> Coefficients:
+    """Return the factors of players, not of pairs, of another semivalue than the Shapley value.
+
+    A player of q turns the leaf on if the other a - 1 are present and all of u are absent.
+    """
+    chance = partial(semivalue.chance, players=players)
+    return coefficients(most)._replace(
+        present=_table(most, lambda a, b: chance(a - 1, b) if 0 < a + b <= players and a else 0.0),
+        absent=_table(most, lambda a, b: chance(a, b - 1) if 0 < a + b <= players and b else 0.0),
     )
 
 

@@ -259,7 +259,9 @@ def compared_points(
     game.usage.checks += count
     outputs = game.predict.outputs
     try:
-        raw = game.predict.adapted.call(inputs)
+        # products in single precision may warn of what lies beside the numbers in memory
+        with np.errstate(all="ignore"):
+            raw = game.predict.adapted.call(inputs)
     except Exception as error:  # the model itself may fail, which sampling then reports
         raise UnsupportedTrees(f"the model fails on mixes of rows ({first_line(error)})") from error
     try:

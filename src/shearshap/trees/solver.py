@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from shearshap.data.background import MISSING, is_default
+from shearshap.data.players import is_linkage, is_nested
 from shearshap.engine.backgrounds import sampling
 from shearshap.engine.loop import Clock, ResultBuffer, RowProgress, progress_bar
 from shearshap.engine.named_game import NamedGame, open_game
@@ -28,6 +29,7 @@ from shearshap.engine.sampling import Sampling
 from shearshap.errors import BudgetError, InputError, ModelError, ShearError, warn
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.game import CoalitionValues
+from shearshap.games.indices import SHAPLEY
 from shearshap.games.marginal import ModelGame
 from shearshap.interactions.indices import k_sii
 from shearshap.methods import Auto, Exact
@@ -67,12 +69,19 @@ BLOCK_BYTES = 1 << 28
 
 def wants_trees(model: Any, run: Run) -> bool:
     """Return whether a model has trees, and the method leaves it open how to be exact."""
-    return isinstance(run.method, Auto | Exact) and has_trees(model)
+    return isinstance(run.method, Auto | Exact) and knows_index(run) and has_trees(model)
+
+
+def knows_index(run: Run) -> bool:
+    """Return whether sums of leaves have what is asked for: of more than pairs, they do not."""
+    return run.order == 1 or (run.order == 2 and run.interaction_index in ("k-SII", "SII"))
 
 
 def follows_covers(options: Options, run: Run) -> bool:
     """Return whether absent players follow the covers of a model's trees, if these can be read."""
-    return is_default(options.background) and wants_trees(options.model, run)
+    is_hierarchy = is_nested(options.groups) or is_linkage(options.groups)
+    is_open = is_default(options.background) and options.loss is None and not is_hierarchy
+    return is_open and run.semivalue == SHAPLEY and wants_trees(options.model, run)
 
 
 def base_value_by_covers(options: Options, run: Run) -> Floats | None:
@@ -89,7 +98,7 @@ def base_value_by_covers(options: Options, run: Run) -> Floats | None:
     task = Task(replace(options, groups=None, feature_names=None), np.zeros((1, int(width))))
     try:
         with open_game(task, needs_background=False) as named:
-            return ExactForest.from_model(options.model, named, run, by_covers=True).base_value
+            return ExactSum.from_model(options.model, named, run, by_covers=True).base_value
     except (ShearError, UnsupportedTrees):
         return None
 
@@ -101,16 +110,16 @@ def tree_solver(
     *,
     rows: int | None = None,
     progress: RowProgress | None = None,
-) -> "TreeSolver":
+) -> "ExactSolver":
     """Return the solver for a model of trees, which are read and prepared for a number of rows.
 
     By default they are prepared for the rows of the game.
     """
     model = options.model
-    forest: ExactForest | UnsupportedTrees
+    forest: ExactSum | UnsupportedTrees
     with progress_bar(progress.progress if progress else False, unit=" trees") as bar:
         try:
-            forest = ExactForest.from_model(
+            forest = ExactSum.from_model(
                 model,
                 named,
                 run,
@@ -122,11 +131,11 @@ def tree_solver(
             if named.game.rows == 1 and options.background is None:
                 raise InputError(f"{MISSING} {_reason(refusal, model, named)}") from None
             forest = refusal
-    return TreeSolver(model, named, run, forest, progress=progress)
+    return ExactSolver(model, named, run, forest, progress=progress)
 
 
-class TreeSolver:
-    """The solver for trees: exact as long as the model is the sum of its leaves, then sampling.
+class ExactSolver:
+    """The solver for sums: exact as long as the model is that of its terms, then sampling.
 
     `forest` may be the reason why the model is known not to be that. One that is `prepared` was
     checked in an earlier call, whose budget is too small to sample rows by.
@@ -137,18 +146,18 @@ class TreeSolver:
         model: Any,
         named: NamedGame,
         run: Run,
-        forest: "ExactForest | UnsupportedTrees",
+        forest: "ExactSum | UnsupportedTrees",
         *,
         prepared: bool = False,
         progress: RowProgress | None = None,
     ) -> None:
         self.model = model
         self.named = named
-        if isinstance(forest, ExactForest) and forest.by_covers:
+        if isinstance(forest, ExactSum) and forest.by_covers:
             inputs = replace(named.inputs, background_description=COVERS, notes=())
             self.named = replace(named, inputs=inputs)
         self.run = run
-        self.forest: ExactForest | None = None
+        self.forest: ExactSum | None = None
         self.checked = prepared
         self.fallback = replace(run, budget=None) if prepared else run
         self.progress = progress
@@ -263,7 +272,7 @@ class SumValues(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class ExactForest:
+class ExactSum:
     """The trees of a model, or its coefficients, proved to be it, and ready to explain rows.
 
     It depends on the model, the background and the players: games of other rows can share it.
@@ -287,7 +296,7 @@ class ExactForest:
         by_covers: bool = False,
         rows: int | None = None,
         advance: Callable[[int], object] | None = None,
-    ) -> "ExactForest":
+    ) -> "ExactSum":
         """Read a model's trees and prepare them; raise `UnsupportedTrees` if they are not it.
 
         `by_covers`: absent players follow the covers, and do not come from the background.
@@ -315,6 +324,7 @@ class ExactForest:
                 None if by_covers else named.inputs.weights,
                 rows=game.rows if rows is None else rows,
                 interactions=run.interactions,
+                semivalue=run.semivalue,
                 advance=advance,
             )
 
@@ -328,7 +338,7 @@ class ExactForest:
         run: Run,
         seen: SumModel,
         prepared: Callable[[], SumValues],
-    ) -> "ExactForest":
+    ) -> "ExactSum":
         """Compare a game with the sums of its model, and then prepare their Shapley values.
 
         Raise `UnsupportedTrees` if the two differ.
@@ -366,7 +376,12 @@ class ExactForest:
         self._prove_columns(game, seen, run.seed)
         predictions = self._compared_predictions(game, seen, first_row, rng)
         values = self.outputs(self.trees.values(seen))
-        self._refuse_gaps(predictions - self.base_value - values.sum(axis=1), first_row, "row")
+        if run.semivalue == SHAPLEY:
+            gaps = predictions - self.base_value - values.sum(axis=1)
+        else:
+            leaves = self.outputs(self.seen.forest.predict(seen))
+            gaps = predictions - self.outputs.constant - leaves
+        self._refuse_gaps(gaps, first_row, "row")
 
         fields = {
             "values": values,
@@ -376,8 +391,9 @@ class ExactForest:
         }
         if run.interactions:
             index = self.outputs(self.trees.interactions(seen))
-            pairs = k_sii(torch.from_numpy(values), torch.from_numpy(index))
-            fields["interactions"] = pairs.numpy()
+            tensors = (torch.from_numpy(values), torch.from_numpy(index))
+            fields["interactions"] = k_sii(*tensors, run.interaction_index).numpy()
+            fields["interaction_errors"] = np.zeros_like(index)
         if self.single:
             # a sum over outputs has no axis of them
             fields = {name: field[..., 0] for name, field in fields.items()}
@@ -400,6 +416,7 @@ class ExactForest:
             derivative_passes=0,
             method=self.method,
             seed=run.seed,
+            **run.index_names,
         )
 
     def _compared_predictions(

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from shearshap.games.indices import SHAPLEY, Semivalue
 from shearshap.trees.covers import CoverWalk, quadrature
 from shearshap.trees.forest import Floats, Forest, Integers, UnsupportedTrees
 from shearshap.trees.layout import BackgroundGame, CoverGame, Layout, lay_out
@@ -102,6 +103,8 @@ class ExactTrees:
         How many rows will come: tables take a while to make, and pay for many rows.
     interactions
         Whether interactions will be asked for.
+    semivalue
+        What the values are; with a background alone.
     advance
         Called with the number of trees that got ready, for a progress bar.
     """
@@ -116,6 +119,7 @@ class ExactTrees:
         *,
         rows: int,
         interactions: bool = False,
+        semivalue: Semivalue = SHAPLEY,
         advance: Callable[[int], object] | None = None,
     ) -> None:
         self.forest = forest
@@ -127,6 +131,7 @@ class ExactTrees:
         elif weights is None:
             weights = np.full(len(background), 1 / len(background))
         self.weights = weights
+        self.semivalue = semivalue
         self._batches: list[TreeBatch] = []
 
         room = float(MAX_KEPT_BYTES)
@@ -175,7 +180,9 @@ class ExactTrees:
         if self.background is None:
             return CoverGame(layout, self.players, pairs)
         assert self.weights is not None
-        return BackgroundGame(layout, self.players, pairs, self.background, self.weights)
+        return BackgroundGame(
+            layout, self.players, pairs, self.background, self.weights, self.semivalue
+        )
 
     def _symmetric(self, sums: Floats) -> Floats:
         """Return sums of pairs (r, p * p, k), each in one cell, as (r, p, p, k)."""
@@ -202,7 +209,9 @@ class ExactTrees:
             layout = lay_out(self.forest, self.owner, batch.trees)
         if len(batch.outputs) < layout.value.shape[1]:
             layout = replace(layout, value=np.ascontiguousarray(layout.value[:, batch.outputs]))
-        return SOLVERS[batch.way](self._game(layout, pairs=pairs))
+        # tables hold Shapley values
+        way = batch.way if self.semivalue == SHAPLEY else batch.way.replace("tables", "walk")
+        return SOLVERS[way](self._game(layout, pairs=pairs))
 
 
 def _check_covers(forest: Forest) -> None:

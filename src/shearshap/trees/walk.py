@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from shearshap.trees.forest import MAX_ANSWER_BYTES, Bytes, Floats, Integers
 from shearshap.trees.layout import BackgroundGame
-from shearshap.trees.leaves import Coefficients, coefficients
+from shearshap.trees.leaves import Coefficients
 
 Masks = NDArray[np.uint64]
 
@@ -50,7 +50,7 @@ class Walk:
         self.game = game
         self.layout = game.layout
         self.paths = game.layout.paths
-        self.factors = factors or coefficients(self.paths.most)
+        self.factors = factors or game.factors(self.paths.most)
         self.marks = _marks(self.paths.slot, words=max(1, -(-self.paths.most // WORD)))
 
     def add(self, seen: Floats, sums: Floats) -> None:

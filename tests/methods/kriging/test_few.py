@@ -4,7 +4,6 @@ import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -27,7 +26,6 @@ from games import (
     table_game,
 )
 from shearshap import (
-    Auto,
     BudgetError,
     Explanation,
     Kriging,
@@ -37,13 +35,10 @@ from shearshap import (
     model_game,
 )
 from shearshap.games.game import FunctionGame
-from shearshap.games.marginal import ModelGame
-from shearshap.methods import name_of
 from shearshap.methods.kriging import Calibration
 from shearshap.methods.kriging.calibration import quiet_players
 from shearshap.methods.kriging.few import (
     CONSTANT,
-    FewKriging,
     FewPrior,
     _hadamard_coalitions,
     _spread_coalitions,
@@ -244,14 +239,6 @@ def test_evaluations_that_are_fewer_than_players_are_warned_of(players: int) -> 
     explain_game(value, players=players, budget=players)  # warnings are errors here
 
 
-def test_the_name_is_krigings_and_pairs_take_over_where_they_fit() -> None:
-    assert name_of(Auto().select_method(9, 19, stops=False)) == "kriging"
-    assert isinstance(Auto().select_method(9, 19, stops=True), FewKriging)
-    assert Kriging().select_method(9, 20, stops=False) == Kriging()
-    assert Kriging().select_method(3, 7, stops=False) == FewKriging()
-    assert Kriging().select_method(3, 8, stops=False) == Kriging()
-
-
 @pytest.mark.parametrize("budget", [5, 9, 13, 19])
 def test_players_at_the_background_get_nothing_and_take_no_part(budget: int) -> None:
     rows = np.random.default_rng(0).normal(size=(6, 9))
@@ -351,24 +338,6 @@ def test_distances(rows: Any, background: Any, groups: Any, wanted: list[float])
     own, others = torch.tensor(rows), torch.tensor(background)
     with model_game(lambda x: x.sum(1) * 1.0, own, reference=others, groups=groups) as game:
         np.testing.assert_allclose(game.distances()[0], wanted)
-
-
-def test_missing_and_infinite_inputs_are_the_same_where_both_are() -> None:
-    nan = torch.nan
-    inf = torch.inf
-    with model_game(lambda x: x.sum(1) * 1.0, np.ones((1, 5)), reference=np.zeros(5)) as game:
-        assert isinstance(game, ModelGame)
-        odd = replace(
-            game,
-            inputs=torch.tensor([[nan, nan, 2.0, inf, inf]]),
-            background=torch.tensor([[nan, 1.0, nan, inf, 0.0]]),
-        )
-        np.testing.assert_array_equal(odd.distances(), [[0, 1, 1, 0, 1]])
-
-
-def test_nothing_is_known_of_the_players_of_a_function() -> None:
-    game = FunctionGame(lambda z: z[:, 0] * 1.0, 4)
-    np.testing.assert_array_equal(game.distances(), np.ones((1, 4)))
 
 
 # Joins and quiet players

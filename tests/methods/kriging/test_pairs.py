@@ -33,7 +33,7 @@ from shearshap.methods.kriging.pairs import (
 @pytest.fixture(autouse=True)
 def forgotten() -> None:
     """Let every test make its selections anew."""
-    pair_selection._selection.cache_clear()
+    pair_selection._SELECTIONS.clear()
 
 
 def covariances(pairs: Bools) -> tuple[Floats, Floats]:
@@ -136,6 +136,14 @@ def test_the_first_pairs_are_the_selection_of_fewer() -> None:
     pairs = candidate_pairs(11, 400, np.random.default_rng(0))
     few = pivoted_cholesky(pairs, 30)
     np.testing.assert_array_equal(pivoted_cholesky(pairs, 70)[:30], few)
+
+
+def test_without_time_a_selection_is_the_beginning_of_the_whole() -> None:
+    begun = selected_pairs(30, 200, np.random.default_rng(5), lambda: False)
+    assert len(begun) == 30
+    whole = selected_pairs(30, 200, np.random.default_rng(5))
+    assert len(whole) == 200
+    np.testing.assert_array_equal(whole[:30], begun)
 
 
 def test_other_draws_make_another_selection() -> None:

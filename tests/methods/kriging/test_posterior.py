@@ -1,5 +1,7 @@
 """Pairs left out one at a time: against solving again without them, and on games that jump or not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,19 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from games import Bools, Floats, Value, additive, all_coalitions, exact_shares, network
+from games import Bools, Floats, Value, all_coalitions, exact_shares, network
 from laws import SEEDS, few
 from shearshap import explain_game
-from shearshap.methods.kriging.calibration import row_priors
+from shearshap.methods.kriging.calibration import PilotGames, Prior, row_priors
 from shearshap.methods.kriging.kernel import (
+    nugget_and_size,
     odd_covariance,
     odd_kernel,
     shapley_of_kernel,
     shapley_of_white,
 )
 from shearshap.methods.kriging.method import krige
-from shearshap.methods.kriging.pairs import OddEven, inner_pairs, selected_pairs
-from shearshap.methods.kriging.posterior import Process
+from shearshap.methods.kriging.pairs import OddEven, selected_pairs
+from shearshap.methods.kriging.posterior import Factors, Process
 from shearshap.methods.kriging.shared import calibrate
 from shearshap.result.calibration import Calibration
 
@@ -86,10 +89,7 @@ def slow_weights(u: Tensor, r: Tensor, precision: Tensor) -> Floats:
     cross = shapley_of_kernel(u, r)[0][0] / scale[0] + NUGGET * shapley_of_white(u)[0]
     with_nugget = kernel[0] + NUGGET * torch.eye(m).double()
     system = torch.cat(
-        (
-            torch.cat((with_nugget, u), 1),
-            torch.cat((u.mT, -torch.diag(precision[0])), 1),
-        )
+        (torch.cat((with_nugget, u), 1), torch.cat((u.mT, -torch.diag(precision[0])), 1))
     )
     units = torch.cat((torch.eye(m), torch.zeros(p, m))).double()
     solved = torch.linalg.solve(system, units)
@@ -132,16 +132,6 @@ def test_the_rough_variance_is_a_sum_over_pairs(seed: int) -> None:
     found = process_at(u, r, precision).answer(odd[None, None]).rough_variance
     assert found.shape == (1, 1, players)
     np.testing.assert_allclose(found[0, 0], slow, rtol=1e-8)
-
-
-def test_without_inner_pairs_any_residual_is_possible() -> None:
-    u = pair_signs(5, 5)
-    assert not inner_pairs(u).any()
-    odd = torch.tensor(np.random.default_rng(0).normal(size=(1, 1, 6)))
-    found = process_at(u, relevance_of(5)).answer(odd)
-    assert float(found.max_residual) == np.inf
-    assert (found.rough_variance > 0).all()
-    assert found.rough_variance.isfinite().all()
 
 
 # The component of the size
@@ -215,13 +205,6 @@ def test_a_smooth_network_has_the_errors_of_the_process(seed: int) -> None:
     np.testing.assert_allclose(errors, smooth, rtol=0.02)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_an_additive_game_has_no_errors(seed: int) -> None:
-    value, worth = additive(10, seed)
-    errors, _ = errors_of(parts_of(value, 10, 60))
-    assert errors.max() < 1e-9 * abs(worth).max()
-
-
 @pytest.mark.slow
 def test_the_errors_of_a_vote_are_not_far_below_its_own() -> None:
     """Over twelve votes, standardised errors have a root mean square of 1.5 at most."""
@@ -233,13 +216,6 @@ def test_the_errors_of_a_vote_are_not_far_below_its_own() -> None:
         off = answer.values[0] - exact_shares(value(all_coalitions(10)))
         squares.append(np.mean((off / answer.standard_errors[0]) ** 2))
     assert np.sqrt(np.mean(squares)) < 1.5
-
-
-def test_a_jump_counts_whatever_the_size_of_the_game() -> None:
-    value = vote(8, 3)
-    plain, _ = errors_of(parts_of(value, 8, 40))
-    moved, _ = errors_of(parts_of(lambda z: 1e-200 * value(z), 8, 40))
-    np.testing.assert_allclose(moved * 1e200, plain, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("players", "count"), [(6, 6), (9, 9), (30, 31)])
@@ -286,3 +262,28 @@ def test_residuals_are_those_of_solving_again_without_the_pair(
             )
             found = process_at(u, r, precision).answer(odd[None, None])
         assert float(found.max_residual) == pytest.approx(abs(slow[pair]), rel=1e-8, abs=1e-8)
+
+
+@pytest.mark.parametrize("players", [3, 8])
+@pytest.mark.parametrize("quiet_variance", [None, 0.1])
+def test_likelihoods_that_share_a_factorisation_are_those_of_each_kernel(
+    players: int, quiet_variance: float | None
+) -> None:
+    generator = torch.Generator().manual_seed(players)
+    u = 1 - 2 * torch.randint(2, (40, players), generator=generator).double()
+    features = torch.randn(5, players, 4, generator=generator, dtype=torch.float64)
+    odd = torch.randn(5, 40, generator=generator, dtype=torch.float64)
+    quiet = torch.rand(5, players, generator=generator) < 0.3
+    base = replace(Calibration.default(players), nugget=1e-3, quiet_variance=quiet_variance)
+    choices = [replace(base, size_variance=size) for size in (0.0, 0.1, 10.0)]
+
+    expected = []
+    for choice in choices:
+        relevance, precision = Prior.from_calibration(choice, features, quiet)
+        kernel, _ = odd_kernel(u, relevance)
+        kernel += nugget_and_size(u, choice.nugget, choice.size_variance)
+        factors = Factors.from_kernel(kernel, u, precision)
+        expected.append(factors.log_likelihood(factors.regress(odd[:, None]).squares).sum())
+
+    found = PilotGames(u, odd, features, quiet).log_likelihoods(choices)
+    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-9, atol=1e-9)

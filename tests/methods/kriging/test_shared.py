@@ -19,10 +19,7 @@ from shearshap.methods.kriging.calibration import (
     _from_vector,
     _to_vector,
     inflation,
-    logits,
-    minimise,
     relevance_features,
-    row_priors,
 )
 from shearshap.methods.kriging.kernel import (
     nugget_and_size,
@@ -34,16 +31,7 @@ from shearshap.methods.kriging.kernel import (
 from shearshap.methods.kriging.method import MANY_OUTPUTS
 from shearshap.methods.kriging.pairs import OddEven, selected_pairs
 from shearshap.methods.kriging.posterior import Process
-from shearshap.methods.kriging.shared import (
-    MAX_DISTANCE,
-    MIN_SHARING_ROWS,
-    Products,
-    Refinement,
-    SharingPlan,
-    VarianceRule,
-    calibrate,
-    own_answers,
-)
+from shearshap.methods.kriging.shared import MIN_SHARING_ROWS, Products, Refinement
 from shearshap.result.calibration import Calibration
 
 P = 8
@@ -86,16 +74,6 @@ def network_parts(
 
 
 # Products of players
-
-
-def test_products_are_what_they_say() -> None:
-    u = signs_of(P, PAIRS)
-    products = Products.from_relevances(u, relevance_of(3, P, 0), 40)
-    for n, members in enumerate(products.members):
-        T = torch.nonzero(members)[:, 0]
-        np.testing.assert_array_equal(products.columns[:, n], u[:, T].prod(1))
-        np.testing.assert_allclose(products.shapley[:, n], 2 * members / len(T), atol=1e-15)
-        assert len(T) in (3, 5, 7)
 
 
 @few
@@ -176,52 +154,6 @@ def test_a_refinement_at_its_centre_is_the_exact_posterior() -> None:
         np.testing.assert_allclose(scale, exact.scale[0], rtol=1e-6)
         np.testing.assert_allclose(refined.max_residual, exact.max_residual[0], rtol=1e-5)
         np.testing.assert_allclose(refined.rough_variance, exact.rough_variance[0], rtol=1e-5)
-
-
-@pytest.mark.parametrize("activation", [nn.GELU, nn.ReLU, nn.Softplus])
-def test_pairs_left_out_of_refined_rows_are_about_those_of_exact_ones(
-    activation: type[nn.Module],
-) -> None:
-    """The diagonal of P is the centre's. What it makes is about right near it, for each row."""
-    parts = network_parts(10, 60, 64, activation)
-    calibration, shared = calibrate(parts)
-    assert shared is not None
-    prior = row_priors(parts, calibration)
-    refined = shared.answer(parts)
-    own = replace(calibration, nugget=shared.nugget)
-    exact = own_answers(parts.signs, parts.odd_by_row, prior, own)
-
-    distance = torch.cdist(logits(prior.relevance), logits(shared.centres)).amin(1)
-    near = (distance < MAX_DISTANCE) & (distance > 0)
-    assert int(near.sum()) > 10
-    largest_residuals = (refined.max_residual / exact.max_residual)[near].log().abs()
-    deviations = (refined.rough_variance / exact.rough_variance)[near].log().abs() / 2
-    assert float(largest_residuals.mean()) < 0.35
-    assert float(deviations.mean()) < 0.35
-    assert float(largest_residuals.max()) < 1.2
-
-    at_centre = distance == 0
-    np.testing.assert_allclose(
-        refined.max_residual[at_centre], exact.max_residual[at_centre], rtol=2e-2, atol=1e-6
-    )
-
-
-@pytest.mark.slow
-def test_a_refinement_does_not_depend_on_the_rows_beside_it() -> None:
-    """Long before it has converged: rounding errors must not grow from step to step."""
-    parts = network_parts(12, 150, 40)
-    calibration, shared = calibrate(parts)
-    assert shared is not None
-    assert len(calibration.centres) == SharingPlan.from_sizes(*parts.signs.shape).centres
-    together = shared.answer(parts)
-    each = [shared.answer(parts.take(torch.tensor([n]))) for n in range(40)]
-    means = torch.cat([alone.mean for alone in each])
-    scales = torch.cat([alone.scale for alone in each])
-    deviations = (together.scale * together.variance).sqrt()
-    assert float(((means - together.mean) / deviations).abs().max()) < 0.01
-    np.testing.assert_allclose(scales, together.scale, rtol=1e-4)
-    largest_residuals = torch.cat([alone.max_residual for alone in each])
-    np.testing.assert_allclose(largest_residuals, together.max_residual, rtol=1e-2)
 
 
 # Against every row's own kernel
@@ -388,38 +320,7 @@ def test_many_outputs_have_one_kernel_for_each_row(rows: int) -> None:
         np.testing.assert_allclose(errors, alone.standard_errors, rtol=1e-6)
 
 
-# Variances
-
-
-def test_the_variance_rule_is_right_between_its_rows() -> None:
-    parts = network_parts(10, 60, 64)
-    calibration, shared = calibrate(parts)
-    assert shared is not None
-    prior = row_priors(parts, calibration)
-    relevance = prior.relevance
-    own = replace(calibration, nugget=shared.nugget)
-    exact = own_answers(parts.signs, parts.odd_by_row, prior, own).variance[:, 0]
-    rule = VarianceRule.fitted(relevance[::8], exact[::8])
-    found = rule.variances(relevance)
-    assert float((found / exact).log().abs().mean()) < 0.5
-    assert (found > 0).all()
-
-
 # Fitting
-
-
-def test_a_quadratic_has_its_minimum_found() -> None:
-    rng = np.random.default_rng(0)
-    root = torch.tensor(rng.normal(size=(6, 6)))
-    matrix = root @ root.mT + torch.eye(6).double()
-    target = torch.tensor(rng.normal(size=6))
-
-    def function(x: Tensor) -> tuple[float, Tensor]:
-        slope = matrix @ (x - target)
-        return float(0.5 * (x - target) @ slope), slope
-
-    found = minimise(function, torch.zeros(6).double(), 100)
-    np.testing.assert_allclose(found, target, atol=1e-3)
 
 
 @few

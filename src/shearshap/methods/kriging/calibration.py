@@ -15,7 +15,7 @@ players have a flat prior.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from typing import NamedTuple
 
 import torch
@@ -28,6 +28,7 @@ from shearshap.methods.kriging.kernel import (
     kernel_and_slopes,
     nugget_and_size,
     odd_kernel,
+    size_factor,
 )
 from shearshap.methods.kriging.pairs import OddEven, evenly_spaced, thinned_pairs
 from shearshap.methods.kriging.posterior import Factors, Posterior, Process
@@ -63,8 +64,9 @@ PRIOR_DEVIATIONS = (1.5, 0.2, 0.3, 0.3, 4.0)
 PLAYER_DEVIATION = 0.3  #: that of the players' terms
 MAX_NUGGET = 1e3  #: beyond, all that is not linear is white anyway
 
-# What the likelihood of more pairs chooses, one after the other.
+# What the likelihood of more pairs chooses.
 SIZE_VARIANCES = (0.1, 1.0, 10.0, 100.0, 1e3)  #: of the component of the coalition's size
+NO_SIZE = 1e-20  #: a variance as good as none, whose inverse is finite
 SIZE_GAIN = 2.0  #: log likelihood per game that this component must gain
 QUIET_SHIFTS = (0.0, -3.0)  #: of the logits of quiet players' relevances
 QUIET_VARIANCES = (1e-6, 1e-3, 0.1, 10.0)  #: of their linear coefficients
@@ -438,43 +440,44 @@ class PilotGames:
     def choose(self, calibration: Calibration) -> Calibration:
         """Return the calibration with the likeliest component of the size and quiet players.
 
-        Either may stand for what the other explains better, so both orders of choosing are tried.
+        Either may stand for what the other explains better, so they are chosen together.
         """
         if not len(self.odd):
             return calibration
-        sized = self._with_size(calibration)
-        if not self.quiet.any():
-            return sized
-        other = self._with_size(self._with_quiet(calibration))
-        return max(self._with_quiet(sized), other, key=self._worth)
+        sizes = [replace(calibration, size_variance=size) for size in (0.0, *SIZE_VARIANCES)]
+        by_kernel = [sizes]
+        if self.quiet.any():
+            by_kernel = [
+                [
+                    replace(sized, quiet_shift=shift, quiet_variance=variance)
+                    for sized, variance in product(sizes, QUIET_VARIANCES)
+                ]
+                for shift in QUIET_SHIFTS
+            ]
+        worth = torch.cat([self.log_likelihoods(choices) for choices in by_kernel])
+        choices = list(chain.from_iterable(by_kernel))
+        has_size = worth.new_tensor([choice.size_variance > 0 for choice in choices])
+        return choices[int((worth - SIZE_GAIN * len(self.odd) * has_size).argmax())]
 
-    def _with_size(self, calibration: Calibration) -> Calibration:
-        """Return the calibration with the component of the size that is worth most, or none."""
-        sizes = [replace(calibration, size_variance=variance) for variance in SIZE_VARIANCES]
-        return max([calibration, *sizes], key=self._worth)
+    def log_likelihoods(self, choices: list[Calibration]) -> Tensor:
+        """Return those of all games together, (c,), under calibrations with the same relevances.
 
-    def _worth(self, calibration: Calibration) -> float:
-        """Return the log likelihood, less what a component of the size must gain."""
-        least = SIZE_GAIN * len(self.odd) if calibration.size_variance else 0.0
-        return self.log_likelihood(calibration) - least
+        The component of the size is a trend whose coefficients have its variance. So one
+        factorisation of the kernel serves all choices.
+        """
+        priors = [Prior.from_calibration(each, self.features, self.quiet) for each in choices]
+        kernel, _ = odd_kernel(self.signs, priors[0].relevance)
+        kernel += nugget_and_size(self.signs, choices[0].nugget, 0.0)
 
-    def _with_quiet(self, calibration: Calibration) -> Calibration:
-        """Return the calibration with the likeliest prior of quiet players."""
-        some = self.quiet.any(1)
-        games = PilotGames(self.signs, self.odd[some], self.features[some], self.quiet[some])
-        choices = [
-            replace(calibration, quiet_shift=shift, quiet_variance=variance)
-            for shift, variance in product(QUIET_SHIFTS, QUIET_VARIANCES)
-        ]
-        return max(choices, key=games.log_likelihood)
-
-    def log_likelihood(self, calibration: Calibration) -> float:
-        """Return the log likelihood of all games together."""
-        relevance, precision = Prior.from_calibration(calibration, self.features, self.quiet)
-        kernel, _ = odd_kernel(self.signs, relevance)
-        kernel += nugget_and_size(self.signs, calibration.nugget, calibration.size_variance)
-        factors = Factors.from_kernel(kernel, self.signs, precision)
-        return float(factors.log_likelihood(factors.regress(self.odd[:, None]).squares).sum())
+        by_size = size_factor(self.signs)
+        variance = kernel.new_tensor([each.size_variance for each in choices])
+        size_precision = 1 / variance.clamp_min(NO_SIZE)[:, None, None]
+        precision = torch.stack([prior.precision for prior in priors])
+        every = size_precision.expand(*precision.shape[:2], by_size.shape[1])
+        trend = torch.cat([self.signs, by_size], 1)
+        factors = Factors.from_kernel(kernel, trend, torch.cat([precision, every], 2))
+        likelihoods = factors.log_likelihood(factors.regress(self.odd[:, None]).squares)
+        return likelihoods.sum((1, 2))
 
 
 # Inflation

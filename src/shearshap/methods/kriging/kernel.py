@@ -24,7 +24,7 @@ it says only which values are not the doing of single players.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -33,6 +33,8 @@ import torch
 from torch import Tensor
 
 from shearshap.games.batches import free_memory
+from shearshap.games.coalitions import members_of_all_sets
+from shearshap.games.indices import Index, size_weights
 
 CHUNK_ENTRIES = {"cpu": 1 << 19, "other": 1 << 27}
 """Entries of kernels (r, m, m) made at once: what fits a cache; what keeps an accelerator busy."""
@@ -42,6 +44,7 @@ BYTES_AN_ENTRY = 1 << 9
 
 NUGGET_FLOOR = 1e-8  #: keeps the kernels of smooth games positive definite in float64
 SIZE_RANGE = 2.0  #: players by which sizes differ that still have much in common
+NEGLIGIBLE = 1e-15  #: part of a sum over sets of players
 VARIANCE_NODES = 24  #: most quadrature nodes when less precision suffices than for the mean
 
 
@@ -54,6 +57,8 @@ class Covariance(NamedTuple):
     observed: Tensor  #: (k, m, m)
     cross: Tensor  #: (k, p, m), with the Shapley values
     shapley: Tensor  #: (k, p), their variances
+    #: (h, q), an index of the columns of the trend, if it is not the Shapley values that are wanted
+    of_trend: Tensor | None = None
 
 
 class Kernels(NamedTuple):
@@ -197,6 +202,20 @@ def size_covariance(players: int) -> Tensor:
     return (near - near.flip(1)) * inner * inner[:, None]
 
 
+def size_factor(u: Tensor) -> Tensor:
+    """Return F (m, q) with F F' the covariance of the component of the size at pairs u (m, p).
+
+    As f(p - s) = -f(s), the sizes of more than half the players determine the others.
+    """
+    players = u.shape[1]
+    above = slice(players // 2 + 1, players)
+    lower: Tensor = torch.linalg.cholesky(size_covariance(players)[above, above])
+    factor = lower.new_zeros(players + 1, len(lower))
+    factor[above] = lower
+    factor -= factor.flip(0)
+    return factor[(u > 0).sum(1).cpu()].to(u)
+
+
 # Shapley values under the kernels
 
 
@@ -280,3 +299,108 @@ def shapley_of_white(u: Tensor) -> tuple[Tensor, float]:
     cross = torch.where(u.mT > 0, inverse / size, -inverse / outside)
     variance = sum(4 / (s * players * math.comb(players, s)) for s in range(1, players + 1))
     return cross, variance
+
+
+# Any index under the kernels
+
+
+def index_covariance(
+    part: Part, u: Tensor, r: Tensor, index: Index, nugget: float, size_variance: float = 0.0
+) -> Covariance:
+    """Return the prior of the odd or even part at pairs u (m, p), and of an index of q sets.
+
+    That of the odd part is `odd_covariance`, the even part has no component of the size.
+    """
+    if part == "odd":
+        kernel, scale = odd_kernel(u, r)
+        kernel += nugget_and_size(u, nugget, size_variance)
+    else:
+        _, kernel, _, scale = odd_even_kernels(u, r)
+        kernel.diagonal(dim1=1, dim2=2).add_(max(nugget, NUGGET_FLOOR))
+    cross, variance = _index_of_products(part, u, r, index, smallest=2)
+    cross = cross / scale
+    variance = variance / scale[:, 0]
+    if nugget:
+        # of a white game of variance 1 at each pair, every c_T has the variance 2 / 2^p
+        share = nugget * 2.0 ** (1 - u.shape[1])
+        of_white = _index_of_products(part, u, torch.ones_like(r[:1]), index, smallest=0)
+        cross = cross + share * of_white[0]
+        variance = variance + share * of_white[1]
+    if part == "odd" and size_variance:
+        size_cross, of_size = _index_of_size(u, index)
+        cross = cross + size_variance * size_cross
+        variance = variance + size_variance * of_size
+
+    trend = u.new_zeros(u.shape[1] if part == "odd" else 1, cross.shape[1])
+    if part == "odd":
+        trend.diagonal().fill_(2 * float(index.moments[0][0]))  # single players come first
+    return Covariance(kernel, cross, variance, trend)
+
+
+def _index_of_products(
+    part: Part, u: Tensor, r: Tensor, index: Index, *, smallest: int
+) -> tuple[Tensor, Tensor]:
+    """Return cov(I_S, v(u')) (r, q, m) and var(I_S) (r, q) for c_T of variances r_T.
+
+    T runs over odd or even sets of at least so many players. As I_S is linear in c_T,
+
+        cov = 2^s sum over T containing S of r_T u'_T M(|T| - s),   var = 4^s sum of r_T M^2.
+    """
+    crosses = []
+    variances = []
+    for size, every in enumerate(index.moments, start=1):
+        is_odd = part == "odd"
+        counts = [
+            float(moment) if (size + n) % 2 == is_odd and size + n >= smallest else 0.0
+            for n, moment in enumerate(every)
+        ]
+        members = torch.from_numpy(members_of_all_sets(index.players, size)).to(u.device)
+        crosses.append(set_sums(r[:, None] * u, members, counts))
+        variances.append(2**size * set_sums(r, members, [count**2 for count in counts]))
+    return torch.cat(crosses, -1).mT, torch.cat(variances, -1)
+
+
+def set_sums(a: Tensor, members: Tensor, moments: Sequence[float]) -> Tensor:
+    """Return 2^s prod_{j in S} a_j sum_n M(n) e_n(a without S), (..., q), of a (..., p).
+
+    The sets have the members (q, s). e_n is the sum of the products of n numbers. That of all
+    numbers comes one number after the other, and without a number it is
+
+        e_n(a without a_j) = e_n(a) - a_j e_{n-1}(a without a_j),
+
+    whose errors do not grow, since |a_j| <= 1.
+    """
+    every = [torch.ones_like(a[..., :1])]
+    every += [torch.zeros_like(every[0])] * a.shape[-1]
+    for place, number in enumerate(a.split(1, -1)):
+        for n in range(place + 1, 0, -1):
+            every[n] = every[n] + number * every[n - 1]
+
+    # of larger T, nothing is left but rounding
+    sizes = torch.stack([count.abs().amax() for count in every])
+    most = int((sizes > NEGLIGIBLE * sizes.max()).nonzero().max())
+    own = [a[..., player] for player in members.unbind(1)]
+    left = [torch.zeros_like(own[0])] * len(own)
+    total = torch.zeros_like(own[0])
+    for moment, count in zip(moments[: most + 1], every, strict=False):
+        for place, number in enumerate(own):
+            count = left[place] = count - number * left[place]
+        if moment:
+            total.add_(count, alpha=moment)
+    for number in own:
+        total.mul_(2 * number)
+    return total
+
+
+def _index_of_size(u: Tensor, index: Index) -> tuple[Tensor, Tensor]:
+    """Return cov(I_S, o(u')) (q, m) and var(I_S) (q,) under the component of the size."""
+    table = size_covariance(index.players).to(u.device)
+    size = (u > 0).sum(1)
+    crosses = []
+    variances = []
+    for number, weights in enumerate(size_weights(index), start=1):
+        sets = math.comb(index.players, number)
+        of_size = u.new_tensor(weights) @ table
+        crosses.append(of_size[size].expand(sets, -1))
+        variances.append((of_size @ u.new_tensor(weights)).expand(sets))
+    return torch.cat(crosses), torch.cat(variances)

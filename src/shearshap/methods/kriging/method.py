@@ -1,5 +1,6 @@
 """Kriging: Shapley values as the posterior mean of a Gaussian process over coalitions."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
@@ -11,11 +12,14 @@ from torch import Tensor
 from shearshap.errors import MethodError
 from shearshap.games.coalitions import EMPTY, FULL, with_ends
 from shearshap.games.game import GameInfo
+from shearshap.games.indices import SHAPLEY, Index, Semivalue
+from shearshap.interactions.kriged import kriged_index
 from shearshap.methods.base import Design, Estimate, Method, Promise, Stage, as_tensor
 from shearshap.methods.exact import enumeration
 from shearshap.methods.kriging.calibration import informative_games, row_priors
 from shearshap.methods.kriging.few import FewKriging
-from shearshap.methods.kriging.pairs import OddEven, selected_pairs, signs_of
+from shearshap.methods.kriging.kernel import Part
+from shearshap.methods.kriging.pairs import OddEven, always, selected_pairs, signs_of
 from shearshap.methods.kriging.posterior import standard_errors
 from shearshap.methods.kriging.shared import SharedKernels, calibrate, own_answers
 from shearshap.result.calibration import Calibration
@@ -49,26 +53,41 @@ class Kriging(Method):
     refined
         Whether rows have kernels of their own. If not, all share one: their errors are larger,
         but for few evaluations, and it takes a third of the time.
+    has_time
+        Asked while pairs are selected: if it is False, those selected so far are all.
     """
 
     calibration: Calibration | None = field(default=None, repr=False)
     refined: bool = field(default=True, repr=False)
+    has_time: Callable[[], bool] = field(default=always, repr=False, compare=False)
+    semivalue: Semivalue = field(default=SHAPLEY, repr=False)
     pilot_rows: ClassVar[int] = 256
     stops: ClassVar[bool] = True
     # pairwise: once there is a pair for each player
     promises: ClassVar[frozenset[Promise]] = frozenset({"efficiency", "pairwise"})
 
     def minimum(self, game: GameInfo) -> int:
-        """Return the minimum of the method for few evaluations, or the number of all coalitions."""
-        return min(FewKriging().minimum(game), 1 << game.players)
+        """Return the minimum of the method for few evaluations, or the number of all coalitions.
+
+        Few evaluations give Shapley values alone.
+        """
+        few = FewKriging().minimum(game)
+        if self.semivalue != SHAPLEY:
+            few = min_in_pairs(game.players)
+        return min(few, 1 << game.players)
 
     def select_method(self, players: int, coalitions: int, *, stops: bool) -> Method:  # noqa: ARG002
         """Return this method, or the one for budgets that do not hold a pair for each player."""
         enough = coalitions >= min(min_in_pairs(players), 1 << players)
-        return self if enough else FewKriging()
+        return self if enough or self.semivalue != SHAPLEY else FewKriging()
+
+    def within(self, has_time: Callable[[], bool]) -> "Kriging":
+        """Return the method that selects pairs as long as there is time."""
+        return replace(self, has_time=has_time)
 
     def check_players(self, players: int) -> None:
         """Raise if the calibration is for another number of players."""
+        super().check_players(players)
         check_calibration(self.calibration, players)
 
     def min_stage(self, game: GameInfo) -> int:
@@ -78,14 +97,17 @@ class Kriging(Method):
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return a design of complement pairs, or of all coalitions if the budget holds them."""
         if budget >= 1 << game.players:
-            return enumeration(game)
-        if budget < min_in_pairs(game.players):
+            return enumeration(game, self.semivalue)
+        if budget < min_in_pairs(game.players):  # for Shapley values alone, see `minimum`
             return FewKriging().design(game, budget, rng)
 
         count = (budget - 2) // 2
-        sides = as_tensor(selected_pairs(game.players, count, rng), game)
+        sides = as_tensor(selected_pairs(game.players, count, rng, self.has_time), game)
         coalitions = with_ends(torch.cat((sides, ~sides))[None])
-        return ComplementPairs(coalitions, self.calibration, refined=self.refined)
+        index = None
+        if self.semivalue != SHAPLEY:
+            index = self.semivalue.index(game.players)
+        return ComplementPairs(coalitions, self.calibration, refined=self.refined, index=index)
 
 
 @dataclass(frozen=True)
@@ -105,6 +127,7 @@ class ComplementPairs(Design):
     fitted_kernels: SharedKernels | None = field(default=None, repr=False, compare=False)
     tentative: bool = False
     refined: bool = True  #: whether rows have kernels of their own
+    index: Index | None = None  #: of single players; None: Shapley values
 
     @cached_property
     def calibration(self) -> Calibration | None:  # type: ignore[override]
@@ -128,9 +151,10 @@ class ComplementPairs(Design):
         return replace(self, source=calibration, fitted_kernels=kernels, tentative=tentative)
 
     def calibrated(self, calibration: object) -> "ComplementPairs":
-        """Return the design with another design's calibration."""
+        """Return the design with another design's calibration, or the usual one."""
         assert calibration is None or isinstance(calibration, Calibration)
-        return replace(self, source=calibration)
+        usual = Calibration.default(self.coalitions.shape[2])
+        return replace(self, source=calibration or usual)
 
     def first(self, coalitions: int) -> Stage:
         """Return the design of the first pairs, those that lower the variance most."""
@@ -141,13 +165,20 @@ class ComplementPairs(Design):
         sides = torch.arange(2, 2 + count, device=device)
         complements = sides + _pairs(self.coalitions)
         columns = torch.cat((ends, sides, complements))
-        part = ComplementPairs(self.coalitions[:, columns], self.source, refined=self.refined)
+        part = ComplementPairs(
+            self.coalitions[:, columns], self.source, refined=self.refined, index=self.index
+        )
         return Stage(columns, part)
 
     def estimate(self, values: Tensor) -> Estimate:
         """Return the posterior mean and standard deviation of the Shapley values."""
         assert self.calibration is not None, "fit comes before estimate"
-        phi, errors = krige(self._parts(values), self.calibration, self.shared_kernels)
+        if self.index is None:
+            phi, errors = krige(self._parts(values), self.calibration, self.shared_kernels)
+        else:
+            which: tuple[Part, ...] = ("odd",) if self.index.is_odd else ("odd", "even")
+            parts = self._parts(values)
+            phi, errors = kriged_index(parts, self.calibration, self.index, which)
 
         rows, columns, outputs = values.shape
         shape = (rows, outputs, -1)
@@ -205,8 +236,8 @@ def check_calibration(calibration: Calibration | None, players: int) -> None:
     """Raise if a calibration was fitted to another number of players than a game has."""
     if calibration is not None and calibration.size != players:
         raise MethodError(
-            f"calibration: expected one fitted to {players} players, got {calibration.size}; pass "
-            "the calibration of an explanation with the same players, or none"
+            f"calibration: expected one fitted to {players} features, got {calibration.size}; pass "
+            "the calibration of an explanation with the same features, or none"
         )
 
 

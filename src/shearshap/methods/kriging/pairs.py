@@ -13,8 +13,8 @@ depends on the players, the number of pairs and the draws alone, never on the mo
 
 import math
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -159,21 +159,42 @@ def thinned_pairs(signs: Tensor, count: int) -> Tensor:
 # The selection
 
 
-def selected_pairs(players: int, count: int, rng: np.random.Generator) -> Bools:
+def always() -> bool:
+    """Return that there is time."""
+    return True
+
+
+def selected_pairs(
+    players: int, count: int, rng: np.random.Generator, has_time: Callable[[], bool] = always
+) -> Bools:
     """Return one side of `count` pairs, (m, p): single players or prefixes, then the best others.
 
-    They are selected from CANDIDATES times as many, if the work allows. A selection that was made
-    before from the same state of the generator is not made again.
+    They are selected from CANDIDATES times as many, if the work allows. There are fewer if time is
+    up before. A selection that was made before from the same state of the generator is not made
+    again.
     """
-    pairs, state = _selection(players, count, pickle.dumps(rng))
-    rng.bit_generator.state = state
+    key = (players, count, pickle.dumps(rng))
+    kept = _SELECTIONS.get(key)
+    if kept is None:
+        pairs = _selection(players, count, rng, has_time)
+        if len(pairs) < count:
+            return pairs
+        kept = (pairs, rng.bit_generator.state)
+        _SELECTIONS[key] = kept
+        if len(_SELECTIONS) > SELECTIONS_KEPT:
+            _SELECTIONS.pop(next(iter(_SELECTIONS)), None)
+    pairs, rng.bit_generator.state = kept
     return pairs.copy()
 
 
-@lru_cache(maxsize=SELECTIONS_KEPT)
-def _selection(players: int, count: int, generator: bytes) -> tuple[Bools, Any]:
-    """Return the selected pairs, and the state in which the pickled generator is then."""
-    rng: np.random.Generator = pickle.loads(generator)
+_SELECTIONS: dict[tuple[int, int, bytes], tuple[Bools, Any]] = {}
+"""Pairs, and the state of the generator after, by players, count and the generator before."""
+
+
+def _selection(
+    players: int, count: int, rng: np.random.Generator, has_time: Callable[[], bool]
+) -> Bools:
+    """Return the selected pairs."""
     affordable = int(SELECTION_WORK / (count * (count / 2 + 2 * players)))
     candidates = max(count, min(CANDIDATES * count, affordable))
     pairs = candidate_pairs(players, candidates, rng)
@@ -182,8 +203,8 @@ def _selection(players: int, count: int, generator: bytes) -> tuple[Bools, Any]:
         pairs = chained(pairs, count, rng)
         first = players - 1
     if len(pairs) > count:
-        pairs = pairs[pivoted_cholesky(pairs, count, first)]
-    return pairs, rng.bit_generator.state
+        pairs = pairs[pivoted_cholesky(pairs, count, first, has_time)]
+    return pairs
 
 
 def chained(pairs: Bools, count: int, rng: np.random.Generator) -> Bools:
@@ -214,7 +235,9 @@ def candidate_pairs(players: int, count: int, rng: np.random.Generator) -> Bools
     return drawn
 
 
-def pivoted_cholesky(pairs: Bools, count: int, first: int | None = None) -> Indices:
+def pivoted_cholesky(
+    pairs: Bools, count: int, first: int | None = None, has_time: Callable[[], bool] = always
+) -> Indices:
     """Return which of the pairs (m, p), (count,), lower the variance of the Shapley values most.
 
     Let o(n) be the odd part at pair n, under a prior K of one relevance for all players. Given the
@@ -230,7 +253,8 @@ def pivoted_cholesky(pairs: Bools, count: int, first: int | None = None) -> Indi
         var(.)      = var(.) - L[s]^2
 
     The full coalition and the first pairs come first, so that the linear part is known. These are
-    as many as players, the single ones, if not said otherwise.
+    as many as players, the single ones, if not said otherwise. If time is up, those chosen by then
+    are all.
 
     Products of matrices are faster than one step at a time. So the next few pivots are proposed
     from a short list of pairs, and the rows of all of them computed at once. These show the gains
@@ -241,12 +265,12 @@ def pivoted_cholesky(pairs: Bools, count: int, first: int | None = None) -> Indi
     first = pairs.shape[1] if first is None else first
     factor.append(factor.step_on(np.arange(first + 1)))
 
-    while factor.steps <= count:
+    while factor.steps <= count and has_time():
         proposed = factor.step_on(factor.proposed_pivots(count + 1 - factor.steps))
         factor.append(proposed.first(factor.best_pivots(proposed)))
 
     # Pivot 0 is the full coalition, which is in every design.
-    return factor.pivots[1:] - 1
+    return factor.pivots[1 : factor.steps] - 1
 
 
 @dataclass(frozen=True)

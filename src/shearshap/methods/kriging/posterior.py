@@ -22,7 +22,7 @@ seen may be (`shearshap.methods.standard_errors`).
 A kernel may be one row's, or one that many rows share: k kernels, n games at each.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -55,7 +55,11 @@ class Regression(NamedTuple):
 
 @dataclass(frozen=True)
 class Factors:
-    """Kernels K = L L' (k, m, m) and a trend H (m, h), factorised."""
+    """Kernels K = L L' (k, m, m) and a trend H (m, h), factorised.
+
+    The same kernels may have several priors of the trend: precisions (c, k, h). The Gram matrices
+    and all that follows from them then have c as their first axis too.
+    """
 
     lower: Tensor  #: (k, m, m), L
     trend: Tensor  #: (k, m, h), L^-1 H
@@ -86,7 +90,7 @@ class Factors:
         beta = torch.cholesky_solve(self.trend.mT @ white, self.gram)
         residual = white - self.trend @ beta
         shrunk = self.precision[..., None] * beta.square()
-        return Regression(beta, residual, residual.square().sum(1) + shrunk.sum(1))
+        return Regression(beta, residual, residual.square().sum(-2) + shrunk.sum(-2))
 
     def dual(self, residual: Tensor) -> Tensor:
         """Return P y, (k, n, m), of a regression's residual (k, m, n)."""
@@ -121,13 +125,13 @@ class Factors:
 
             - log|L| - log|G| + sum log(D_jj) / 2 - (m - h + q) log(y' P y) / 2.
         """
-        _, m, h = self.trend.shape
+        m, h = self.trend.shape[-2:]
         proper = self.precision > 0
-        log_precision = torch.where(proper, self.precision, 1.0).log().sum(1, keepdim=True)
-        freedom = m - h + proper.sum(1, keepdim=True)
+        log_precision = torch.where(proper, self.precision, 1.0).log().sum(-1, keepdim=True)
+        freedom = m - h + proper.sum(-1, keepdim=True)
         log_squares = squares.clamp_min(torch.finfo(squares.dtype).tiny).log()
-        log_lower = self.lower.diagonal(dim1=1, dim2=2).log().sum(1, keepdim=True)
-        log_gram = self.gram.diagonal(dim1=1, dim2=2).log().sum(1, keepdim=True)
+        log_lower = self.lower.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
+        log_gram = self.gram.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
         return (log_precision - freedom * log_squares) / 2 - (log_lower + log_gram)
 
 
@@ -185,19 +189,27 @@ def joined(answers: list[Answer]) -> Answer:
 class Process:
     """A Gaussian process at some pairs, ready to be conditioned on values: k kernels."""
 
-    signs: Tensor  #: (m, p), u, which is the trend
+    signs: Tensor  #: (m, p), u, which is the trend of an odd part
     factors: Factors
     cross: Tensor  #: (k, m, p), L^-1 b'
     shapley_variance: Tensor  #: (k, p), of phi before anything is observed, at unit scale
+    #: (h, p), phi of the trend's columns if it is another index; None: Shapley values, 2 I
+    of_trend: Tensor | None = None
 
     @classmethod
     def from_covariance(
-        cls, u: Tensor, covariance: Covariance, precision: Tensor | None = None
+        cls,
+        u: Tensor,
+        covariance: Covariance,
+        precision: Tensor | None = None,
+        *,
+        trend: Tensor | None = None,
     ) -> "Process":
-        """Return the process; the linear part is flat without a precision (k, p)."""
-        factors = Factors.from_kernel(covariance.observed, u, precision)
+        """Return the process; the trend (m, h), else u, is flat without a precision (k, h)."""
+        trend = u if trend is None else trend
+        factors = Factors.from_kernel(covariance.observed, trend, precision)
         cross = torch.linalg.solve_triangular(factors.lower, covariance.cross.mT, upper=False)
-        return cls(u, factors, cross, covariance.shapley)
+        return cls(u, factors, cross, covariance.shapley, covariance.of_trend)
 
     def first(self, pairs: int) -> "Process":
         """Return the process at the first pairs alone.
@@ -206,18 +218,19 @@ class Process:
         """
         f = self.factors
         first = Factors.from_lower(f.lower[:, :pairs, :pairs], f.trend[:, :pairs], f.precision)
-        return Process(self.signs[:pairs], first, self.cross[:, :pairs], self.shapley_variance)
+        return replace(self, signs=self.signs[:pairs], factors=first, cross=self.cross[:, :pairs])
 
     def with_flat_trend(self) -> "Process":
         """Return the process whose linear part has a flat prior."""
         f = self.factors
         flat = Factors.from_lower(f.lower, f.trend, torch.zeros_like(f.precision))
-        return Process(self.signs, flat, self.cross, self.shapley_variance)
+        return replace(self, factors=flat)
 
     def condition(self, odd: Tensor) -> Posterior:
         """Return the posterior given odd parts (k, n, m)."""
         beta, residual, squares = self.factors.regress(odd)
-        phi = (2 * beta + self.cross.mT @ residual).mT
+        explained_by_trend = 2 * beta if self.of_trend is None else self.of_trend.mT @ beta
+        phi = (explained_by_trend + self.cross.mT @ residual).mT
 
         # What the observations explain of the prior variance, and what the unknown trend adds.
         gram = self.factors.gram
@@ -225,9 +238,9 @@ class Process:
         explained = self.cross.square().sum(1)
         variance = self.shapley_variance - explained + from_trend.square().sum(1)
         return Posterior(
-            mean=efficient(phi, odd),
+            mean=efficient(phi, odd) if self.of_trend is None else phi,
             variance=variance.clamp_min(0)[:, None],
-            scale=scale_of_squares(squares, *self.signs.shape)[..., None],
+            scale=scale_of_squares(squares, *self.factors.trend.shape[1:])[..., None],
             residual=residual,
         )
 
@@ -259,10 +272,12 @@ class Process:
 
     @property
     def _unexplained(self) -> Tensor:
-        """What of phi = 2 beta + ... the process takes from the trend, (k, p, p)."""
-        p = self.signs.shape[1]
-        eye = torch.eye(p, dtype=self.cross.dtype, device=self.cross.device)
-        return 2 * eye - self.factors.trend.mT @ self.cross
+        """What of phi = 2 beta + ... the process takes from the trend, (k, h, p)."""
+        of_trend = self.of_trend
+        if of_trend is None:
+            p = self.signs.shape[1]
+            of_trend = 2 * torch.eye(p, dtype=self.cross.dtype, device=self.cross.device)
+        return of_trend - self.factors.trend.mT @ self.cross
 
 
 def scale_of_squares(squares: Tensor, pairs: int, players: int) -> Tensor:

@@ -37,6 +37,7 @@ import torch
 from torch import Tensor
 
 from shearshap.games.coalitions import members_of_all_sets
+from shearshap.games.indices import Index
 from shearshap.methods.kriging.calibration import (
     Prior,
     fit,
@@ -49,6 +50,7 @@ from shearshap.methods.kriging.calibration import (
 from shearshap.methods.kriging.kernel import (
     VARIANCE_NODES,
     chunk_entries,
+    index_covariance,
     nugget_and_size,
     odd_covariance,
     odd_kernel,
@@ -178,10 +180,18 @@ def _own_inflation(parts: OddEven, prior: Prior, calibration: Calibration) -> fl
 
 
 def _process(
-    u: Tensor, relevance: Tensor, calibration: Calibration, precision: Tensor | None = None
+    u: Tensor,
+    relevance: Tensor,
+    calibration: Calibration,
+    precision: Tensor | None = None,
+    index: Index | None = None,
 ) -> Process:
     """Return the process at pairs u (m, p), of relevances and precisions (k, p)."""
-    covariance = odd_covariance(u, relevance, calibration.nugget, calibration.size_variance)
+    numbers = (calibration.nugget, calibration.size_variance)
+    if index is None:
+        covariance = odd_covariance(u, relevance, *numbers)
+    else:
+        covariance = index_covariance("odd", u, relevance, index, *numbers)
     return Process.from_covariance(u, covariance, precision)
 
 
@@ -204,24 +214,32 @@ def _central_rows(relevance: Tensor, count: int) -> Tensor:
 # From rows to answers
 
 
-def own_answers(u: Tensor, odd: Tensor, prior: Prior, calibration: Calibration) -> Answer:
+def own_answers(
+    u: Tensor, odd: Tensor, prior: Prior, calibration: Calibration, index: Index | None = None
+) -> Answer:
     """Return the answers given odd parts (r, k, m), each row's by its own kernel.
+
+    They are Shapley values, or those of an index.
 
     That quiet players add little elsewhere too is the likeliest guess, and makes values better. But
     it is a guess: their errors are those of a flat prior, as other players have it.
     """
     m, p = u.shape
     nodes = min(p // 2 + 1, VARIANCE_NODES)
-    rows = max(1, chunk_entries(u) // max(m**2, 2 * nodes**2 * p))
+    sets = 0 if index is None else index.sets
+    rows = max(1, chunk_entries(u) // max(m**2, 2 * nodes**2 * p, m * sets))
     fields = (odd, prior.relevance, prior.precision)
     chunks = zip(*(field.split(rows) for field in fields), strict=True)
     answers = []
     for some_odd, relevance, precision in chunks:
-        process = _process(u, relevance, calibration, precision)
+        process = _process(u, relevance, calibration, precision, index)
         answer = process.answer(some_odd)
         if precision.any():
             doubted = process.with_flat_trend().answer(some_odd)
-            answer = answer.with_errors_of(doubted, precision > 0)
+            doubtful = precision > 0
+            if index is not None and index.order > 1:
+                doubtful = doubtful.any(1, keepdim=True)  # in some of its sets
+            answer = answer.with_errors_of(doubted, doubtful)
         answers.append(answer)
     return joined(answers)
 
