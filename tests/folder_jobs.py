@@ -135,7 +135,8 @@ def refusal(*words: object, out: str = "values/") -> str:
 
 
 def wait_for(happens: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
+    """Wait until something happens; a busy machine may take long."""
+    end = time.monotonic() + 180
     while not happens():
         assert time.monotonic() < end
         time.sleep(0.02)
