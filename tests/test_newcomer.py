@@ -32,6 +32,7 @@ import matplotlib.pyplot as plt
 
 import shearshap
 import shearshap.plots
+from peers import peer
 from shearshap import Explanation, InputError, ModelError, explain_game
 from shearshap.cli import app
 
@@ -84,7 +85,7 @@ def test_the_first_line(kind: str) -> None:
     np.testing.assert_allclose(explanation.predictions, model.predict(X[:50]))
     assert add_up(explanation)
     if kind == "trees":
-        shap = pytest.importorskip("shap")
+        shap = peer("shap")
         theirs = shap.TreeExplainer(model).shap_values(X[:50])
         np.testing.assert_allclose(explanation.values, theirs, atol=1e-5)
 
@@ -359,7 +360,7 @@ def test_help_says_what_there_is() -> None:
 
 
 def test_three_scripts_for_shap() -> None:
-    shap = pytest.importorskip("shap")
+    shap = peer("shap")
     X, y = load_diabetes(return_X_y=True)
     model = ExtraTreesRegressor(10, max_depth=4, random_state=0).fit(X, y)
 

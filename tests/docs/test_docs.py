@@ -5,7 +5,6 @@ import re
 import shlex
 import subprocess
 import sys
-import warnings
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
@@ -21,6 +20,7 @@ from typer.testing import CliRunner
 
 import browser
 import shearshap
+from peers import peer
 from shearshap import plots
 from shearshap.cli import app
 
@@ -115,12 +115,8 @@ def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def import_peers(text: str) -> None:
     """Import the peers that a page imports, without the warnings that they give on import."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for peer in re.findall(
-            r"^(?:import|from) (shap|captum|shapiq)\b", text, flags=re.MULTILINE
-        ):
-            import_module(peer)
+    for name in re.findall(r"^(?:import|from) (shap|captum|shapiq)\b", text, flags=re.MULTILINE):
+        peer(name)
 
 
 def run_python(step: Step, page: str, namespace: dict[str, Any]) -> str:
