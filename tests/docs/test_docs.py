@@ -26,6 +26,7 @@ from shearshap.cli import app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+CLUSTERS = DOCS / "howto" / "clusters.md"
 
 BLOCK = re.compile(r"^```(python|console|text)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
@@ -89,15 +90,15 @@ PAGES = [
 
 @pytest.mark.filterwarnings("ignore:The NumPy global RNG was seeded:FutureWarning")
 @pytest.mark.filterwarnings("ignore:The set_(bad|over|under) function:PendingDeprecationWarning")
-@pytest.mark.filterwarnings(r"ignore::DeprecationWarning:ray\.data")
-@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page != CLUSTERS],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     mpl.use("Agg")
-    if "import ray" in page.read_text(encoding="utf-8"):
-        pytest.importorskip("ray")
     import_peers(page.read_text(encoding="utf-8"))
     name = str(page.relative_to(ROOT))
     namespace: dict[str, Any] = {"__name__": "__main__"}
@@ -111,6 +112,19 @@ def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
             )
     finally:
         plt.close("all")
+
+
+@pytest.mark.ray
+@pytest.mark.xdist_group("ray")
+@pytest.mark.usefixtures("session")
+@pytest.mark.filterwarnings(r"ignore::DeprecationWarning:ray\.data")
+def test_the_page_on_clusters_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the session of all tests; the page opens one and closes it."""
+    import ray
+
+    monkeypatch.setattr(ray, "init", lambda *_, **__: None)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    test_every_block_runs(CLUSTERS, tmp_path, monkeypatch)
 
 
 def import_peers(text: str) -> None:
