@@ -1,6 +1,7 @@
 """How tests run: one thread for each process, and in CI the same examples every time.
 
-Several processes that each use every core only wait for one another. New random examples are
+Several processes that each use every core only wait for one another, and the processes in which
+torch.compile would compile take longer to start than anything here to compile. New random examples are
 for a developer's machine, where a failure can be looked into.
 """
 
@@ -11,6 +12,7 @@ import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):

@@ -93,31 +93,33 @@ def test_every_method_is_documented_and_frozen() -> None:
 # Names come when they are used
 
 
-def _printed(script: str) -> str:
-    """What a fresh interpreter prints."""
-    finished = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    return finished.stdout.strip()
-
-
 HEAVY = ("torch", "numpy", "scipy", "pandas", "pyarrow", "narwhals")
 
 
 @pytest.mark.slow
-def test_names_come_when_they_are_used_and_importing_the_package_loads_nothing_heavy() -> None:
+def test_a_fresh_interpreter_loads_names_when_they_are_used_and_finds_the_classes_of_pickles() -> (
+    None
+):
+    explanation = shearshap.explain_game(lambda z: z.sum(axis=1), players=3)
+    explainer = shearshap.Explainer(max, method=shearshap.Shear(unbiased=True))
     script = f"""
-import sys
+import pickle, sys
 import shearshap as s
 print([name for name in {HEAVY} if name in sys.modules])
+explanation, explainer = pickle.loads({pickle.dumps((explanation, explainer))!r})
+print(explanation.values.round(6).tolist(), explainer.method.unbiased)
 print(set(s.__all__) <= set(dir(s)), "__version__" in dir(s))
 print(s.methods.__name__, s.plots.__name__)
 print(all(getattr(s, name) is not None for name in s.__all__))
 from shearshap import *
 print(explain.__module__)
 """
-    assert _printed(script).splitlines() == [
+    finished = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert finished.stdout.splitlines() == [
         "[]",
+        "[[1.0, 1.0, 1.0]] True",
         "True True",
         "shearshap.methods shearshap.plots",
         "True",
@@ -131,18 +133,6 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(shearshap, "__wrapped__")
     with pytest.raises(ImportError, match="cannot import name 'explian'"):
         exec("from shearshap import explian")
-
-
-@pytest.mark.slow
-def test_pickles_find_their_classes_in_a_fresh_interpreter() -> None:
-    explanation = shearshap.explain_game(lambda z: z.sum(axis=1), players=3)
-    explainer = shearshap.Explainer(max, method=shearshap.Shear(unbiased=True))
-    pickled = pickle.dumps((explanation, explainer))
-    script = (
-        f"import pickle; explanation, explainer = pickle.loads({pickled!r}); "
-        "print(explanation.values.round(6).tolist(), explainer.method.unbiased)"
-    )
-    assert _printed(script) == "[[1.0, 1.0, 1.0]] True"
 
 
 def test_a_type_checker_knows_every_name() -> None:
