@@ -303,7 +303,7 @@ def test_shear_serve_answers(files: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     def run(service: Service, _say: Any) -> None:
         with service.running() as address:
-            answers.append(httpx.get(f"{address}/about").raise_for_status().text)
+            answers.append(httpx.get(f"{address}/about", timeout=60).raise_for_status().text)
 
     monkeypatch.setattr(Service, "run", run)
     result = CliRunner().invoke(app, ["serve", *options(files), "--port", "0"])

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from importlib import import_module
 from itertools import pairwise, product
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,7 @@ PAGES = [
 def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("shearshap.jobs.job.SECONDS_PER_LINE", inf)  # no lines of a slow machine
     mpl.use("Agg")
     import_peers(page.read_text(encoding="utf-8"))
     name = str(page.relative_to(ROOT))
