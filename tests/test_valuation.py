@@ -130,6 +130,7 @@ def test_members_are_worth_what_the_definition_says() -> None:
     assert named.feature_names == ["m0", "m1", "m2", "m3", "m4"]
 
 
+@pytest.mark.slow
 def test_efficiency_symmetry_and_null_players_of_an_estimate() -> None:
     """Two groups are copies of each other, and the rows of a third are ignored by the fit."""
     rows = np.concatenate((TRAIN, TRAIN[:10], np.full((10, 5), np.nan), X[40:100]))

@@ -432,7 +432,7 @@ import pathlib, time
 def f(frame):
     if (frame["a"] == 300).any():
         pathlib.Path("begun").touch()
-        time.sleep(60)
+        time.sleep(600)
     return frame["a"] * frame["b"]
 """)
     words = ["--model", "slow.py:f", "--data", "many.csv", "--out", "values.parquet", *MEAN]
@@ -443,7 +443,7 @@ def f(frame):
     )
     wait_for((here / "begun").exists)
     command.send_signal(signal.SIGINT)
-    _, message = command.communicate(timeout=60)
+    _, message = command.communicate(timeout=180)
     assert command.returncode == 130
     assert message.endswith(" rows, is in values.partial.parquet\n")
     check_partial("values.partial.parquet", finished_rows(message))
