@@ -1,8 +1,8 @@
 """How tests run: one thread for each process, and in CI the same examples every time.
 
 Several processes that each use every core only wait for one another, and the processes in which
-torch.compile would compile take longer to start than anything here to compile. New random examples are
-for a developer's machine, where a failure can be looked into.
+torch.compile would compile take longer to start than anything here to compile. New random
+examples are for a developer's machine, where a failure can be looked into.
 """
 
 import os
