@@ -1,4 +1,4 @@
-"""One Ray cluster for all tests: starting one takes as long as hundreds of other tests."""
+"""One Ray cluster and one browser for all tests: each takes seconds to start."""
 
 import os
 from collections.abc import Iterator
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import browser
 
 STORE = 100 << 20  #: bytes of a node's object store
 QUICK_DEATH = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300}
@@ -39,3 +41,16 @@ def session(cluster: Any) -> None:
 
     if not ray.is_initialized():
         ray.init(cluster.address, log_to_driver=False, logging_level="error")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    with browser.chromium() as driver:
+        yield driver
+
+
+@pytest.fixture
+def driver(chromium: Any) -> Iterator[Any]:
+    """The browser of all tests, with light pages again after each."""
+    yield chromium
+    browser.command(chromium, "Emulation.setEmulatedMedia", features=[])

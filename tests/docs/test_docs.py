@@ -207,22 +207,21 @@ BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
 
 @pytest.mark.browser
 @pytest.mark.xdist_group("site")
-def test_every_page_can_be_read_on_a_desk_and_on_a_phone(site: Path) -> None:
+def test_every_page_can_be_read_on_a_desk_and_on_a_phone(site: Path, driver: Any) -> None:
     """In light and in dark; a page is loaded once, since style sheets follow the window."""
     pages = sorted(path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md"))
     assert len(pages) > 25
-    with browser.chromium() as driver:
-        for page in pages:
-            browser.visit(driver, site / page, width=1280)
-            assert driver.execute_script(BROKEN_IMAGES) == [], page
-            for scheme, width in product(("light", "dark"), (390, 1280)):
-                browser.resize(driver, width=width)
-                features = [{"name": "prefers-color-scheme", "value": scheme}]
-                browser.command(driver, "Emulation.setEmulatedMedia", features=features)
-                assert driver.execute_script(BEYOND_THE_WINDOW) == [], (page, scheme, width)
-                colour = driver.execute_script(BACKGROUND)
-                lightness = sum(int(part) for part in re.findall(r"\d+", colour)[:3])
-                assert (lightness > 600) == (scheme == "light"), (page, colour)
+    for page in pages:
+        browser.visit(driver, site / page, width=1280)
+        assert driver.execute_script(BROKEN_IMAGES) == [], page
+        for scheme, width in product(("light", "dark"), (390, 1280)):
+            browser.resize(driver, width=width)
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            browser.command(driver, "Emulation.setEmulatedMedia", features=features)
+            assert driver.execute_script(BEYOND_THE_WINDOW) == [], (page, scheme, width)
+            colour = driver.execute_script(BACKGROUND)
+            lightness = sum(int(part) for part in re.findall(r"\d+", colour)[:3])
+            assert (lightness > 600) == (scheme == "light"), (page, colour)
 
 
 def documented() -> list[str]:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,12 +110,6 @@ def test_bars_reach_their_end_and_a_slow_call_has_one_without_being_asked(
 
 
 # In a browser
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator["Chrome"]:
-    with browser.chromium() as driver:
-        yield driver
 
 
 PAGE = """<!doctype html><html><head><meta charset="utf-8">

@@ -533,12 +533,6 @@ def test_the_page_may_do_nothing_but_ask_the_service(client: httpx.Client) -> No
     assert answer.headers["cache-control"] == "no-store"
 
 
-@pytest.fixture(scope="module")
-def driver() -> Iterator["Chrome"]:
-    with browser.chromium() as driver:
-        yield driver
-
-
 def open_page(driver: "Chrome", address: str, width: int) -> None:
     browser.resize(driver, width=width)
     driver.get("about:blank")
