@@ -1,13 +1,10 @@
 """The public names, pinned."""
 
 import ast
-import inspect
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,37 +18,6 @@ def test_the_public_names() -> None:
         "METHODS", "Auto", "BudgetError", "CoarseToFine", "Conditional", "Exact", "Explainer", "Explanation", "InputError", "Kernel", "Kriging", "Leverage", "MethodError",
         "ModelError", "Permutation", "Shear", "ShearError", "ShearWarning", "Welford", "explain", "explain_game",
         "importance", "model_game", "value_data", "value_members",
-    ]  # fmt: skip
-
-
-def test_the_signatures_that_stay() -> None:
-    def parameters(function: Callable[..., Any]) -> list[str]:
-        return list(inspect.signature(function).parameters)
-
-    assert parameters(shearshap.explain) == [
-        "model", "rows", "background", "budget", "method", "groups", "output", "scale", "returns", "multilabel", "feature_names", "output_names", "tol",
-        "interactions", "interaction_index", "deadline", "batch_size", "device", "seed", "drop_null", "semivalue", "loss", "y", "index", "progress", "reference",
-    ]  # fmt: skip
-    assert parameters(shearshap.Explainer) == [
-        "model", "background", "method", "groups", "output", "scale", "returns", "multilabel", "feature_names", "output_names", "batch_size",
-        "device", "seed", "drop_null", "semivalue", "loss", "y",
-    ]  # fmt: skip
-    run = [
-        "budget",
-        "tol",
-        "interactions",
-        "interaction_index",
-        "deadline",
-        "y",
-        "index",
-        "progress",
-    ]
-    assert parameters(shearshap.Explainer.__call__) == ["self", "rows", *run, "max_evals", "silent"]
-    assert parameters(shearshap.Explainer.stream) == ["self", "rows", *run]
-    assert parameters(shearshap.Explainer.prepare) == ["self", "rows", *run[:4]]
-    assert parameters(shearshap.explain_game) == [
-        "value", "players", "groups", "budget", "method", "tol", "interactions", "interaction_index", "deadline", "feature_names", "seed", "progress",
-        "semivalue",
     ]  # fmt: skip
 
 
