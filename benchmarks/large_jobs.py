@@ -27,7 +27,6 @@ import torch
 from pyarrow import csv, dataset
 from pyarrow import parquet as pq
 
-from setting import machine, parser_of
 from shearshap import Auto, Explainer
 from shearshap.jobs import Job, LocalProcesses
 from shearshap_lab import networks
@@ -134,6 +133,8 @@ def compare(folder: Path, rows: int, parts: dict[str, Callable[[Path], Facts]]) 
     for name in parts:
         shutil.rmtree(folder / name, ignore_errors=True)
     os.environ[THREADS[0]] = "1"  # of the processes that are started
+    from setting import machine  # not above: each worker loads this module, and its memory counts
+
     lines = [line_of(name, part, folder) for name, part in parts.items()]
     print(f"\n{machine()}; {rows:,} rows of Census, {BUDGET} evaluations each\n")
     header = ["", "seconds", "rows/s", "wall s", "CPU s", "peak MB of a worker"]
@@ -144,6 +145,8 @@ def compare(folder: Path, rows: int, parts: dict[str, Callable[[Path], Facts]]) 
 
 
 def main() -> None:
+    from setting import parser_of
+
     parser = parser_of(__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--workers", type=int, default=2)

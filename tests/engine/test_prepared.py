@@ -43,6 +43,17 @@ def test_it_is_what_the_explainer_says_of_the_sample() -> None:
     np.testing.assert_allclose(again.values, whole.values[40:], atol=1e-9)
 
 
+def test_data_can_be_left_out() -> None:
+    frame = pd.DataFrame({"city": ["Bern", "Oslo", "Rome"], "size": [1.0, 2.0, 3.0]})
+    prepared = Explainer(lambda x: x["size"] * x["city"].str.len(), frame[:1]).prepare(frame)
+    whole = prepared.explain(frame[1:])
+    bare = prepared.explain(frame[1:], data=False)
+    np.testing.assert_array_equal(bare.values, whole.values)
+    assert whole.display_data is not None
+    assert (bare.data, bare.display_data) == (None, None)
+    assert bare.feature_names == ["city", "size"]
+
+
 def test_without_a_background_it_is_that_of_the_sample() -> None:
     explainer = Explainer(lambda x: x.sum(axis=1))
     prepared = explainer.prepare(ROWS[:10])

@@ -19,7 +19,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.model_selection import train_test_split
 
 from shearshap.errors import InputError
 from shearshap.store import written_whole
@@ -308,6 +307,8 @@ def scikit_split(rows: int, validation: int, test: int) -> tuple[Ints, Ints, Int
 
     First the test rows are split off, then, of the rest in its new order, the validation rows.
     """
+    from sklearn.model_selection import train_test_split  # most splits are ours, and need it not
+
     rest, tested = train_test_split(np.arange(rows), test_size=test, random_state=0)
     trained, validated = train_test_split(rest, test_size=validation, random_state=0)
     return trained, validated, tested
