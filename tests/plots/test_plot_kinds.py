@@ -21,7 +21,7 @@ from drawn import (
     whiskers,
 )
 from shearshap import Explanation, InputError, plots
-from shearshap.plots.canvas import shorten, tick_labels
+from shearshap.plots.canvas import tick_labels
 from shearshap.result import views
 from shearshap.result.colours import COHORTS, GREY, LOWERS, RAISES
 from shearshap.result.text import format_end
@@ -92,7 +92,10 @@ def test_strings_without_an_order_are_grey() -> None:
     grey, _ = dots(ax)
     assert len(np.asarray(grey.get_offsets())) == 6
     assert to_hex(np.asarray(grey.get_facecolor())[0]).upper() == GREY
-    assert legend_texts(ax) == ["categorical, or missing"]
+    assert legend_texts(ax) == ["categories, named at their means"]
+    at = {text.get_text(): line.get_xdata()[0] for text, line in zip(ax.texts, ax.lines[1:])}
+    for name, rows in {"a": [1, 3], "b": [0, 4], "c": [2, 5]}.items():
+        assert at[name] == pytest.approx(alphabet.values[rows, 0].mean())
     (swarm,) = views.swarms(alphabet, [0], bins=9, across=4.0)  # the report's, too
     assert np.isnan(swarm.ranks).all()
 
@@ -203,7 +206,7 @@ def test_a_heatmap_has_a_cell_for_every_value(order: Any) -> None:
         assert (np.diff(sample.predictions[rows]) >= 0).all()
     far = np.percentile(np.abs(cells), 99)
     assert ax.images[0].get_clim() == pytest.approx((-far, far))
-    assert labels(ax) == [shorten(sample.feature_names[player]) for player in players]
+    assert labels(ax) == [sample.feature_names[player] for player in players]
     assert "2 less important features not shown" in ax.get_xlabel()
 
 
@@ -229,7 +232,7 @@ def test_decision_leads_from_base_value_to_prediction() -> None:
     assert paths[:, 1, 0] == pytest.approx(2.0 + sample.values[:, order[4:]].sum(axis=1))
     assert paths[:, -1, 0] == pytest.approx(sample.predictions)
     assert paths[:, -1, 0] - paths[:, -2, 0] == pytest.approx(sample.values[:, order[0]])
-    names = [shorten(sample.feature_names[player]) for player in order[:4]]
+    names = [sample.feature_names[player] for player in order[:4]]
     assert labels(ax) == ["4 others", *names[::-1]]
     assert ax.figure.axes[1].get_ylabel() == "prediction"
 
@@ -288,7 +291,9 @@ def test_patches_have_the_colours_of_their_values(shape: tuple[int, ...]) -> Non
     sample = explanation(rows=2, players=6)
     picture = np.random.default_rng(0).random(shape)
     ax = plots.image(sample, picture, mask=PATCHES + 1, row=1)
-    below, above = (np.asarray(image.get_array()) for image in ax.images)
+    original, patched = ax.child_axes
+    assert np.asarray(original.images[0].get_array()).shape[:2] == (8, 12)
+    below, above = (np.asarray(image.get_array()) for image in patched.images)
     assert below.shape == (8, 12)
     values = sample.values[1][PATCHES]
     assert above[..., 3] == pytest.approx(0.85 * np.abs(values) / np.abs(values).max())

@@ -5,6 +5,8 @@ unless `show=True`. Each returns the Axes, for files:
 
     plots.waterfall(explanation, title="Row 0").figure.savefig("row.png")
 
+`with plots.context("talk"):` makes their type larger, for slides.
+
 shap's `max_display` and `color` are `max_features` and `colour` here; both names work.
 """
 
@@ -14,6 +16,7 @@ except ImportError as error:
     raise ImportError("shearshap.plots needs matplotlib: pip install 'shearshap[plots]'") from error
 
 from shearshap.plots.bar import bar
+from shearshap.plots.canvas import context
 from shearshap.plots.convergence import convergence
 from shearshap.plots.heatmap import heatmap
 from shearshap.plots.image import image
@@ -25,6 +28,7 @@ from shearshap.plots.waterfall import decision, force, waterfall
 __all__ = [
     "bar",
     "beeswarm",
+    "context",
     "convergence",
     "cooperators",
     "decision",

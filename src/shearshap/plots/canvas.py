@@ -1,10 +1,11 @@
 """Axes, labels, legends, points and cells that plots have in common; checks of their arguments."""
 
-import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import Decimal
-from inspect import cleandoc
-from math import floor, log10
+from inspect import cleandoc, signature
+from math import ceil, floor, log10
 from typing import Any, Literal, ParamSpec
 
 import numpy as np
@@ -14,8 +15,10 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PathCollection
 from matplotlib.colorbar import Colorbar
 from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from matplotlib.textpath import text_to_path
 from matplotlib.ticker import Formatter, MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
@@ -23,7 +26,7 @@ from shearshap.errors import InputError
 from shearshap.interop.shap import takes_shap_options
 from shearshap.result import colours, views
 from shearshap.result.cells import without_mirror
-from shearshap.result.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES
+from shearshap.result.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES, SIZES
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import Importance
 from shearshap.result.text import (
@@ -42,74 +45,109 @@ LOW_TO_HIGH = LinearSegmentedColormap.from_list("low to high", colours.LOW_TO_HI
 BY_SIGN = LinearSegmentedColormap.from_list("by sign", [LOWERS, PAPER, RAISES])
 
 #: sizes without a sign
-BY_SIZE = LinearSegmentedColormap.from_list("by size", [PAPER, "#4D4D4D"])
+BY_SIZE = LinearSegmentedColormap.from_list("by size", [PAPER, SIZES])
 
 P = ParamSpec("P")
 Which = Literal["x", "y", "both"]
+Context = Literal["paper", "notebook", "talk", "poster"]
+Row = int | str  #: a row's number, or its label
 
-#: the options of all plots, which end the documentation of each
-SHARED_OPTIONS = """
-ax
-    Where to draw; None: a new figure.
-title
-    Written above; None: which rows are explained, and against which background.
-show
-    Whether to show the figure at once, as a script must.
-"""
+#: the options that plots have in common, which the documentation of each ends with
+SHARED_OPTIONS = {
+    "explanation": "Of one output; of several take `explanation.output(name)`.",
+    "row": "Which of the explanation's rows: its number from 0, or its label as text.",
+    "max_features": "How many features to show; the others are left out, and counted below.",
+    "ax": "Where to draw; None: a new figure.",
+    "title": "Written above; None: which output and rows are explained, and against what.",
+    "show": "Whether to show the figure at once, as a script must.",
+}
 
-SIGNS = {"raises the output": RAISES, "lowers the output": LOWERS}  #: what the two colours mean
-NAME_LETTERS = 26  #: letters of a feature's name, at most
-CELL_LETTERS = 20  #: letters of a cell, at most
-LINE_LETTERS = 56  #: letters on a line of an axis's label
-NO_BREAK = "\xa0"  #: a space at which no line ends
-SMALL = 9  #: points: the size of labels
-LETTER = 0.62  #: the width of a letter, relative to its size
-BETWEEN = 1.5  #: letters between two labels, at least
+SIGNS = {RAISES: "raises the output", LOWERS: "lowers the output"}  #: what the two colours mean
+TYPE = 11.0  #: points: the size of labels
+SCALES = {"paper": 0.8, "notebook": 1.0, "talk": 1.4, "poster": 2.0}  #: of type, by context
+LINE = 0.36  #: inches from a line of a plot to the next
+NAME_ROOM = 4.6  #: inches for the names beside a new figure's lines, at most
 MAX_TICKS = 8
 STEPS = (1, 2, 2.5, 5, 10)
-DOT = 4.0  #: points: the diameter
+DOT = 4.4  #: points: the diameter
 MAX_VECTOR_POINTS = 5_000  #: points beyond which a vector graphic holds them as one picture
 HALF_SWARM = 0.42  #: half the width of a swarm, relative to the distance between two
 MAX_LISTED = 4  #: outputs that an error message lists
 
 ZERO: dict[str, Any] = {"color": GREY, "linewidth": 0.8, "zorder": 1}  #: the look of a line at 0
-KEY: dict[str, Any] = {  #: the look of a legend
-    "frameon": False,
-    "fontsize": SMALL,
-    "labelcolor": INK,
-    "handletextpad": 0.4,
-    "columnspacing": 1.4,
-}
 WHISKER: dict[str, Any] = {
     "fmt": "none",
     "ecolor": INK,
-    "elinewidth": 1.0,
-    "capsize": 2.5,
+    "elinewidth": 1.2,
+    "capsize": 3,
     "zorder": 3,
 }
+
+_scale: ContextVar[float] = ContextVar("scale", default=1.0)
 
 
 def plot(draw: Callable[P, Axes]) -> Callable[P, Axes]:
     """Return a plot that takes shap's options too, and whose documentation has all its options."""
-    draw.__doc__ = cleandoc(draw.__doc__ or "") + SHARED_OPTIONS
+    head, rule, own = cleandoc(draw.__doc__ or "").partition("\n----------\n")
+    first, *others = (
+        "" if f"\n{option}\n    " in f"\n{own}" else f"{option}\n    {SHARED_OPTIONS[option]}"
+        for option in signature(draw).parameters
+    )
+    rule = rule or "\n\nParameters\n----------\n"
+    draw.__doc__ = head + rule + "\n".join(filter(None, (first, own, *others)))
     return takes_shap_options(draw)
 
 
-def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
-    """Return the axes, or those of a new figure that has a size in inches and room for labels."""
+@contextmanager
+def context(size: Context | float) -> Iterator[None]:
+    """Draw plots with type for another place: with plots.context("talk"): plots.bar(explanation).
+
+    Parameters
+    ----------
+    size
+        "paper", "notebook" (as without), "talk" or "poster", or how many times as large.
+    """
+    scale = SCALES.get(size) if isinstance(size, str) else size
+    if scale is None or not 0 < scale < 10:
+        names = ", ".join(map(repr, SCALES))
+        raise InputError(f"context: expected {names} or a positive number, got {size!r}")
+    before = _scale.set(scale)
+    try:
+        yield
+    finally:
+        _scale.reset(before)
+
+
+def scaled(size: float) -> float:
+    """Return a length in points or inches, in the size of the `context`."""
+    return size * _scale.get()
+
+
+def type_size(more: float = 0.0) -> float:
+    """Return the size of labels in points; `more` for smaller or larger type."""
+    return scaled(TYPE + more)
+
+
+def axes_of(ax: Axes | None, width: float, height: float, beside: Sequence[str] = ()) -> Axes:
+    """Return the axes, or those of a new figure that has a size in inches and room for labels.
+
+    Its height is that of type. The texts `beside` are added to its width, the widest of them.
+    """
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
 
-    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08)
-    return plt.figure(figsize=(width, height), layout=layout).add_subplot()
+    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
+    size = (width + max(map(text_width, beside), default=0.0) / 72, scaled(height))
+    return plt.figure(figsize=size, layout=layout).add_subplot()
 
 
-def finished(ax: Axes, title: str | None, show: bool) -> Axes:
-    """Return axes that are drawn, with a title, and shown if the user wants that."""
-    if title is not None:
-        # where the question would be: some plots need more room below it
-        ax.title.set(text=title, color=INK, size=SMALL + 2)
+def finished(ax: Axes, *, show: bool) -> Axes:
+    """Return axes that are drawn, and shown if the user wants that.
+
+    A notebook shows the figure by itself: the axes that a cell ends with are not echoed as text.
+    """
+    vars(ax)["_ipython_display_"] = _no_echo
     if show:
         import matplotlib.pyplot as plt
 
@@ -117,9 +155,27 @@ def finished(ax: Axes, title: str | None, show: bool) -> Axes:
     return ax
 
 
+def _no_echo() -> None:
+    """Show nothing, when a notebook asks axes to show themselves."""
+
+
 def width_in_points(ax: Axes) -> float:
     """Return how wide axes are."""
     return float(ax.bbox.width * 72 / ax.figure.dpi)
+
+
+def settled_width(ax: Axes) -> float:
+    """Return how wide axes are in points, once the texts around them have found their room."""
+    figure = ax.get_figure(root=True)
+    engine = None if figure is None else figure.get_layout_engine()
+    if figure is not None and engine is not None:
+        engine.execute(figure)
+    return width_in_points(ax)
+
+
+def height_in_points(ax: Axes) -> float:
+    """Return how high axes are."""
+    return float(ax.bbox.height * 72 / ax.figure.dpi)
 
 
 def tidy(ax: Axes, grid: Which, *, numbers: Which | None = None) -> None:
@@ -131,10 +187,10 @@ def tidy(ax: Axes, grid: Which, *, numbers: Which | None = None) -> None:
     ax.spines["bottom"].set_color(GREY)
     ax.set_axisbelow(True)
     ax.grid(axis=grid, color=FAINT, linewidth=0.6)
-    ax.tick_params(color=GREY, labelcolor=INK, labelsize=SMALL, length=3)
+    ax.tick_params(color=GREY, labelcolor=INK, labelsize=type_size(), length=3)
     ax.tick_params(axis="y", length=0)
-    ax.xaxis.label.set(color=INK, size=SMALL + 1)
-    ax.yaxis.label.set(color=INK, size=SMALL + 1)
+    ax.xaxis.label.set(color=INK, size=type_size())
+    ax.yaxis.label.set(color=INK, size=type_size())
     if numbers in ("x", "both"):
         number_axis(ax.xaxis)
     if numbers in ("y", "both"):
@@ -144,34 +200,60 @@ def tidy(ax: Axes, grid: Which, *, numbers: Which | None = None) -> None:
 # What colours mean
 
 
-def colour_key(ax: Axes, hues: Mapping[str, str], *, marker: str = "s") -> None:
-    """Write below the x-axis and its label what colours mean, beside each other."""
-    key_below(ax, [colour_mark(label, hue, marker) for label, hue in hues.items()])
+def sign_key(ax: Axes, hues: Sequence[str]) -> None:
+    """Write below the x-axis what the colours of raising and lowering mean, if they are shown."""
+    key_below(ax, sign_marks(hues))
+
+
+def sign_marks(hues: Sequence[str]) -> list[Line2D]:
+    """Return a legend's entries for the colours of raising and lowering that are shown."""
+    return [colour_mark(label, hue) for hue, label in SIGNS.items() if hue in hues]
 
 
 def colour_mark(label: str, hue: str, marker: str = "s") -> Line2D:
     """Return a legend's entry for a colour."""
-    return Line2D([], [], marker=marker, linestyle="", color=hue, markersize=6, label=label)
+    size = scaled(7)
+    return Line2D([], [], marker=marker, linestyle="", color=hue, markersize=size, label=label)
+
+
+def key_look() -> dict[str, Any]:
+    """Return the options of `Axes.legend` for the look of a legend."""
+    return {
+        "frameon": False,
+        "fontsize": type_size(),
+        "labelcolor": INK,
+        "handlelength": 1.4,
+        "handletextpad": 0.5,
+        "columnspacing": 1.4,
+    }
 
 
 def key_below(ax: Axes, marks: Sequence[Line2D]) -> None:
-    """Write a legend below the x-axis and its label, in one line if that has room for it."""
-    widths = [0.9 * LETTER * SMALL * len(str(mark.get_label())) + 3 * SMALL for mark in marks]
-    room = width_in_points(ax)
+    """Write a legend below the x-axis and its label, in as few lines as there is room for."""
+    if not marks:
+        return
+    room = settled_width(ax)
+    names = [str(mark.get_label()) for mark in marks]
+    short = [fitted(name, room - 3 * type_size()) for name in names]
+    if len(set(short)) < len(set(names)):
+        short = [fitted(name, np.inf) for name in names]  # else two would look the same
+    for mark, name in zip(marks, short, strict=True):
+        mark.set_label(name)
+    widths = [text_width(name) + 3.3 * type_size() for name in short]
     columns = len(marks) if sum(widths) <= 1.1 * room else int(room / max(widths))
     # how far the x-axis reaches down with its numbers and its label, in points
-    ticks = 1.2 * SMALL + 8 if ax.xaxis.get_visible() else 4
+    ticks = 1.2 * type_size() + 8 if ax.xaxis.get_visible() else 4
     label = ax.get_xlabel()
     lines = label.count("\n") + 1 if label else 0
-    below = ticks + 5 + 1.25 * (SMALL + 1) * lines
+    below = ticks + 5 + 1.25 * type_size() * lines
     ax.legend(
         handles=marks,
         loc="upper center",
         bbox_to_anchor=(0.5, 0.0),
         bbox_transform=ax.transAxes + ScaledTranslation(0, -below / 72, ax.figure.dpi_scale_trans),
-        ncols=min(max(1, columns), len(marks)),
+        ncols=max(1, columns),
         borderaxespad=0.0,
-        **KEY,
+        **key_look(),
     )
 
 
@@ -182,9 +264,9 @@ def key_beside(ax: Axes, marks: Sequence[Any], title: str = "") -> None:
         title=title,
         loc="upper left",
         bbox_to_anchor=(1, 1),
-        title_fontproperties={"size": SMALL},
+        title_fontproperties={"size": type_size()},
         alignment="left",
-        **KEY,
+        **key_look(),
     )
     legend.get_title().set_color(INK)
 
@@ -199,75 +281,125 @@ def ink_on(colour: Sequence[float]) -> str:
 # Words
 
 
-def label_lines(ax: Axes, labels: Sequence[str], numbers: Sequence[str] = ()) -> None:
-    """Name the lines 0, 1, ... of a plot from the top down, with numbers to their right."""
-    ax.set_yticks(range(len(labels)), labels)
-    ax.set_ylim(len(labels) - 0.4, -0.6)
-    for line, text in enumerate(numbers):
-        ax.annotate(
-            text,
-            xy=(1, line),
-            xytext=(6, 0),
-            xycoords=ax.get_yaxis_transform(),
-            textcoords="offset points",
-            va="center",
-            color=INK,
-            size=SMALL,
-            annotation_clip=False,
-        )
+def text_width(text: str, more: float = 0.0) -> float:
+    """Return how wide a text of labels is in points; `more` for smaller or larger type."""
+    font = FontProperties(size=type_size(more))
+    lines = text.split("\n")
+    return max(text_to_path.get_text_width_height_descent(line, font, False)[0] for line in lines)
 
 
-def player_label(
-    name: str, cell: str, letters: int = NAME_LETTERS, cell_letters: int = CELL_LETTERS
-) -> str:
-    """Return "name = cell", or the name alone if the cell is not known or says the same."""
-    if cell in ("", name):
-        return shorten(name, letters)
-    return f"{shorten(name, letters)} = {shorten(cell, cell_letters)}"
-
-
-def shorten(text: str, letters: int = NAME_LETTERS) -> str:
-    """Return a text on one line; a long one has an ellipsis after two thirds of its letters.
+def fitted(text: str, room: float) -> str:
+    """Return a text on one line; one wider than the room, in points, has an ellipsis inside.
 
     Dollar signs are escaped, as matplotlib would read what is between two of them as mathematics.
     """
-    return shortened(" ".join(text.split()), letters).replace("$", r"\$")
+    line = " ".join(text.split())
+    width = text_width(line)
+    if width > room:
+        letters = ceil(len(line) * room / width) + 2
+        while letters > 1 and text_width(shortened(line, letters)) > room:
+            letters -= 1
+        line = shortened(line, letters)
+    return line.replace("$", r"\$")
+
+
+def fitted_pair(name: str, cell: str, room: float) -> str:
+    """Return "name = cell", or the name alone if the cell is not known or says the same."""
+    if cell in ("", name):
+        return fitted(name, room)
+    between = " = "
+    rest = room - text_width(between)
+    name = fitted(name, max(rest / 2, rest - text_width(cell)))
+    return name + between + fitted(cell, rest - text_width(name))
+
+
+def name_room(ax: Axes | None) -> float:
+    """Return how wide the names beside lines may be, in points: axes given share theirs."""
+    return scaled(72 * NAME_ROOM) if ax is None else 0.45 * width_in_points(ax)
+
+
+def lines_of(
+    ax: Axes | None,
+    labels: Sequence[str],
+    numbers: Sequence[str] = (),
+    *,
+    width: float = 4.8,
+    around: float = 1.6,
+    line: float = LINE,
+) -> Axes:
+    """Return axes with lines 0, 1, ... from the top down, with labels, and numbers to their right.
+
+    A new figure is as wide as the drawing, labels and numbers need, and as high as the lines and
+    what is `around` them, in inches.
+    """
+    beside = max(map(text_width, numbers), default=0.0) / 72
+    ax = axes_of(ax, width + beside, around + line * len(labels), beside=labels)
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.4, -0.6)
+    for place, text in enumerate(numbers):
+        write_beside(ax, place, text)
+    return ax
+
+
+def write_beside(ax: Axes, line: float, text: str, va: str = "center") -> None:
+    """Write a text to the right of the axes, at the height of a line."""
+    ax.annotate(
+        text,
+        xy=(1, line),
+        xytext=(6, 0),
+        xycoords=ax.get_yaxis_transform(),
+        textcoords="offset points",
+        va=va,
+        color=INK,
+        size=type_size(),
+        annotation_clip=False,
+    )
 
 
 def axis_label(
+    ax: Axes,
     content: Explanation | Importance,
     what: str,
     *,
     left_out: int = 0,
     intervals: bool = False,
-    letters: int = 40,
+    room: float | None = None,
 ) -> str:
-    """Return what an axis shows, for which output, and how many features are left out.
+    """Return what an axis shows, and how many features are left out.
 
-    The name of the output has at most so many letters.
+    It says for which output, unless the title does. Lines are no longer than the room, in points.
     """
-    output = output_label(content, letters)
+    room = room or 1.1 * width_in_points(ax)
+    output = output_label(content)
+    if output in " ".join(ax.get_title().split()):
+        output = ""
     level = content.level if isinstance(content, Importance) else LEVEL
     label = wrapped(
+        room,
         what,
-        f"for {output}" if output else "",
+        fitted(f"for {output}", room) if output else "",
         f"({100 * level:g} % intervals)" if intervals else "",
     )
     return "\n".join(filter(None, (label, left_out_label(left_out))))
 
 
-def wrapped(*parts: str) -> str:
-    """Return the parts of a label, on a new line where one has no room on the last."""
-    whole = [part.replace(" ", NO_BREAK) for part in parts if part]
-    filled = textwrap.fill(" ".join(whole), LINE_LETTERS, break_on_hyphens=False)
-    return filled.replace(NO_BREAK, " ")
+def wrapped(room: float, *parts: str) -> str:
+    """Return the parts of a label, on a new line if one has no room on the last."""
+    lines = [""]
+    for part in filter(None, parts):
+        longer = f"{lines[-1]} {part}".strip()
+        if lines[-1] and text_width(longer) > room:
+            lines.append(part)
+        else:
+            lines[-1] = longer
+    return "\n".join(lines)
 
 
-def output_label(content: Explanation | Importance, letters: int = 40) -> str:
+def output_label(content: Explanation | Importance) -> str:
     """Return the one output, such as P(yes); "" if it is not known, or one of several."""
     first, *others = content.output_names
     scale = getattr(content, "scale", None)  # a table of importance has none
-    return "" if others else output_text(shorten(first, letters), scale)
+    return "" if others else output_text(shortened(" ".join(first.split()), 48), scale)
 
 
 def left_out_label(features: int) -> str:
@@ -275,31 +407,35 @@ def left_out_label(features: int) -> str:
     return f"{counted(features, 'less important feature')} not shown" if features else ""
 
 
-def write_question(
+def write_title(
     ax: Axes,
+    title: str | None,
     content: Explanation | Importance,
     row: int | None = None,
     *,
     rows: str = "",
     pad: float | None = None,
 ) -> None:
-    """Write above axes without a title which rows are explained, and against which background.
+    """Write a title above axes: the user's, or which output and rows are explained, against what.
 
-    That is one row, by its number, or all; `rows` are other words for them. A table of importance
-    knows no background. `pad` is the distance from the axes, in points.
+    The rows are one, by its number, or all; `rows` are other words for them. A table of importance
+    knows no background. `pad` is the distance from the axes, in points. A title of the axes stays.
     """
-    if ax.get_title():
-        return
-    background = ""
-    if isinstance(content, Importance):
-        rows = rows or counted(sum(content.rows), "row")
-    else:
-        rows = rows or views.rows_text(content)
-        if row is not None and content.game is None:
-            rows = f"row {shorten(str(content.index[row]), CELL_LETTERS)}"
-        background = against(content).partition(", ")[0]  # how rows were drawn is a detail
-    words = ", ".join(filter(None, (rows, shorten(background, 60))))
-    ax.set_title(words, color=INK, size=SMALL + 1, pad=pad)
+    if title is None:
+        if ax.get_title():
+            return
+        background = ""
+        if isinstance(content, Importance):
+            rows = rows or counted(sum(content.rows), "row")
+        else:
+            rows = rows or views.rows_text(content)
+            if row is not None and content.game is None:
+                rows = f"row {content.index[row]}"
+            background = against(content).partition(", ")[0]  # how rows were drawn is a detail
+        room = width_in_points(ax)
+        parts = filter(None, (output_label(content), rows, background))
+        title = wrapped(room, *", \n".join(fitted(part, room) for part in parts).split(" \n"))
+    ax.set_title(title, color=INK, size=type_size(1), pad=pad)
 
 
 # Axes of numbers
@@ -346,6 +482,7 @@ class _RoomyLocator(MaxNLocator):
     def __init__(self, most: int = MAX_TICKS) -> None:
         super().__init__(most, steps=list(STEPS))
         self.most = most
+        self.size = type_size()  # of the context in which the plot is made, not drawn
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
         """Return the ticks between two numbers."""
@@ -364,14 +501,14 @@ class _RoomyLocator(MaxNLocator):
             return True
 
         box = axis.axes.get_window_extent()
-        letter = SMALL * axis.axes.figure.dpi / 72
+        letter = self.size * axis.axes.figure.dpi / 72
         if isinstance(axis, YAxis):
             length = box.height
             needed = 2 * letter
         else:
             length = box.width
-            longest = max(len(label) for label in tick_labels(seen.tolist()))
-            needed = LETTER * letter * (longest + BETWEEN)
+            longest = max(map(text_width, tick_labels(seen.tolist()))) / type_size()
+            needed = letter * (longest + 1)
         distance = length * (seen[1] - seen[0]) / abs(vmax - vmin)
         return bool(distance >= needed)
 
@@ -386,7 +523,7 @@ def swarm_room(ax: Axes, swarms: int, *, horizontal: bool) -> tuple[int, float]:
     """
     box = ax.get_window_extent()
     along, across = (box.width, box.height) if horizontal else (box.height, box.width)
-    dot = DOT * ax.figure.dpi / 72
+    dot = scaled(DOT) * ax.figure.dpi / 72
 
     bins = int(0.9 * along / dot)
     levels = 2 * HALF_SWARM * across / swarms / dot
@@ -409,7 +546,8 @@ def draw_numbers(
 
 def dot_look(points: int) -> dict[str, Any]:
     """Return the options of `Axes.scatter` for this number of points."""
-    return {"s": DOT**2, "linewidths": 0, "alpha": 0.85, "rasterized": points > MAX_VECTOR_POINTS}
+    area = scaled(DOT) ** 2
+    return {"s": area, "linewidths": 0, "alpha": 0.9, "rasterized": points > MAX_VECTOR_POINTS}
 
 
 # Cells, and bars of colours
@@ -471,12 +609,14 @@ def draw_colour_bar(
         beside = ax.inset_axes((1.04, 0.0, 0.05, 1.0))
         bar = ax.figure.colorbar(opaque, cax=beside, extend=extend)
     else:
-        bar = ax.figure.colorbar(opaque, ax=ax, aspect=30, pad=pad, extend=extend)
+        aspect = height_in_points(ax) / 11
+        bar = ax.figure.colorbar(opaque, ax=ax, aspect=aspect, pad=pad, extend=extend)
     number_axis(bar.ax.yaxis, most=5)
 
     bar.outline.set_visible(False)
-    bar.ax.tick_params(color=GREY, labelcolor=INK, labelsize=SMALL, length=2)
-    bar.set_label(f"{label}\n← lowers   raises →" if signed else label, color=INK, size=SMALL)
+    bar.ax.tick_params(color=GREY, labelcolor=INK, labelsize=type_size(), length=2)
+    meaning = "\n← lowers   raises →" if signed else ""
+    bar.set_label(label + meaning, color=INK, size=type_size())
     return bar
 
 
@@ -492,7 +632,7 @@ def single_output(explanation: Explanation, plot: str) -> Explanation:
     explanation = without_mirror(explanation)
     names = explanation.output_names
     if len(names) > 1:
-        listed = [shorten(name) for name in names[:MAX_LISTED]]
+        listed = [shortened(name, 26) for name in names[:MAX_LISTED]]
         if len(names) > MAX_LISTED:
             listed.append("...")
         raise InputError(
@@ -511,11 +651,17 @@ def check_explanation(explanation: object, plot: str) -> None:
         raise InputError(f"{plot}: there is nothing to draw in an explanation of 0 rows")
 
 
-def row_number(explanation: Explanation, row: int) -> int:
-    """Return the number of a row, from 0."""
+def row_number(explanation: Explanation, row: Row) -> int:
+    """Return the number of a row, from 0, from its number or label."""
     rows = len(explanation)
-    if not _is_integer(row) or not -rows <= row < rows:
-        raise InputError(f"row: expected a number from 0 to {rows - 1}, got {row!r}")
+    labels = [str(label) for label in explanation.index]
+    if isinstance(row, str) and row in labels:
+        return labels.index(row)
+    if not _is_integer(row) or not -rows <= int(row) < rows:
+        raise InputError(
+            f"row: expected a number from 0 to {rows - 1}, or a label as text such as "
+            f"{labels[0]!r}, got {row!r}"
+        )
     return int(row) % rows
 
 
@@ -526,16 +672,16 @@ def positive_count(option: str, count: int) -> int:
     return int(count)
 
 
-def player_number(explanation: Explanation, player: int | str, option: str) -> int:
+def feature_number(explanation: Explanation, feature: int | str, option: str) -> int:
     """Return the number of a feature, from its name or number."""
     names = explanation.feature_names
-    if isinstance(player, str) and player in names:
-        return names.index(player)
-    if _is_integer(player) and -len(names) <= int(player) < len(names):
-        return int(player) % len(names)
+    if isinstance(feature, str) and feature in names:
+        return names.index(feature)
+    if _is_integer(feature) and -len(names) <= int(feature) < len(names):
+        return int(feature) % len(names)
     listed = ", ".join(names)
     last = len(names) - 1
-    raise InputError(f"{option}: there is no feature {player!r}; there are {listed} (0 to {last})")
+    raise InputError(f"{option}: there is no feature {feature!r}; there are {listed} (0 to {last})")
 
 
 def _is_integer(number: object) -> bool:
