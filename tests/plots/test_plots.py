@@ -1,5 +1,7 @@
 """What plots draw, read back from the axes: lengths, places, intervals, order, labels and colours."""
 
+import inspect
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -30,6 +32,7 @@ from drawn import (
 )
 from shearshap import Explanation, InputError, plots
 from shearshap.plots.canvas import LOW_TO_HIGH
+from shearshap.plots.words import text_width
 from shearshap.result.colours import GREY, LOWERS, RAISES
 from shearshap.result.explanation import Floats
 from shearshap.result.text import format_estimate
@@ -385,6 +388,58 @@ def test_one_output_at_a_time(plot: str) -> None:
         )
 
 
+@pytest.mark.parametrize("plot", DRAW)
+def test_all_options_are_documented_once(plot: str) -> None:
+    function = getattr(plots, plot)
+    options = list(inspect.signature(function).parameters)
+    assert options[-3:] == ["ax", "title", "show"]
+    for option in options:
+        assert function.__doc__.count(f"\n{option}\n    ") == 1
+
+
+def test_notebooks_do_not_echo_axes() -> None:
+    formatters = pytest.importorskip("IPython.core.formatters")
+    ax = plots.bar(explanation())
+    assert formatters.DisplayFormatter().format(ax) == ({}, {})
+    assert pickle.loads(pickle.dumps(ax.figure)).axes
+
+
+def test_type_is_larger_in_a_talk() -> None:
+    def size(ax: Axes) -> float:
+        return ax.get_yticklabels()[0].get_size()
+
+    assert size(plots.bar(explanation())) == 11
+    with plots.context("talk"):
+        large = plots.bar(explanation())
+    assert size(large) == pytest.approx(1.4 * 11)
+    with plots.context(2.0):
+        check_texts(plots.waterfall(explanation(), row=1))
+    assert size(plots.bar(explanation())) == 11
+    wrong: Any = "slide"
+    with pytest.raises(InputError, match="context: expected 'paper'"), plots.context(wrong):
+        pass
+
+
+def test_rows_by_their_labels() -> None:
+    sample = two_classes()
+    ours, same = plots.waterfall(sample, row="C00002"), plots.waterfall(sample, row=2)
+    assert ours.get_title() == same.get_title()
+    assert column(ours) == column(same)
+    assert column(plots.decision(sample, highlight="C00003"))[0].startswith("row C00003: ")
+    with pytest.raises(InputError, match="or a label as text such as 'C00000', got 'C9'"):
+        plots.force(sample, row="C9")
+
+
+def test_names_are_cut_only_if_there_is_no_room() -> None:
+    name = "od280/od315_of_diluted_wines, as measured"
+    sample = replace(explanation(), feature_names=[name, *"abcd"])
+    assert name in labels(plots.beeswarm(sample))
+    narrow = plt.figure(figsize=(3.9, 3.4), layout="constrained").add_subplot()
+    (cut,) = [label for label in labels(plots.beeswarm(sample, ax=narrow)) if len(label) > 1]
+    assert "…" in cut
+    assert text_width(cut) <= 0.45 * 0.78 * 3.9 * 72
+
+
 # at the limits: no text overlaps another, none is cut off
 
 
@@ -449,7 +504,10 @@ NONE_OF_THEM: Any = "none of them"
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (lambda it: plots.waterfall(it, row=6), "row: expected a number from 0 to 5, or a label .* '0', got 6"),
+        (
+            lambda it: plots.waterfall(it, row=6),
+            "row: expected a number from 0 to 5, or a label .* '0', got 6",
+        ),
         (lambda it: plots.cooperators(it, row=-7), "expected a number from 0 to 5, .*, got -7"),
         (
             lambda it: plots.waterfall(it, max_features=0),
@@ -462,7 +520,10 @@ NONE_OF_THEM: Any = "none of them"
         (lambda it: plots.dependence(it, 0, cooperator="x"), "cooperator: there is no feature 'x'"),
         (lambda it: plots.scatter(replace(it, data=None), 0), "neither data nor display_data"),
         (lambda it: plots.scatter(it, 0, colour=[1, 2]), "a feature, or .* each of 6 rows, got 2"),
-        (lambda it: plots.decision(it, highlight=6), "row: expected a number from 0 to 5, or a label .* '0', got 6"),
+        (
+            lambda it: plots.decision(it, highlight=6),
+            "row: expected a number from 0 to 5, or a label .* '0', got 6",
+        ),
         (
             lambda it: plots.heatmap(it, order=NONE_OF_THEM),
             "order: expected 'prediction', 'similar' or",

@@ -16,7 +16,6 @@ except ImportError as error:
     raise ImportError("shearshap.plots needs matplotlib: pip install 'shearshap[plots]'") from error
 
 from shearshap.plots.bar import bar
-from shearshap.plots.canvas import context
 from shearshap.plots.convergence import convergence
 from shearshap.plots.heatmap import heatmap
 from shearshap.plots.image import image
@@ -24,6 +23,7 @@ from shearshap.plots.interactions import cooperators, interactions
 from shearshap.plots.scatter import beeswarm, dependence, scatter
 from shearshap.plots.text import text
 from shearshap.plots.waterfall import decision, force, waterfall
+from shearshap.plots.words import context
 
 __all__ = [
     "bar",

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from shearshap.errors import InputError
-from shearshap.plots import canvas
+from shearshap.plots import canvas, words
 from shearshap.result import views
 from shearshap.result.cells import has_places, without_mirror
 from shearshap.result.colours import COHORTS, GREY, SIZES, sign_colour
@@ -95,13 +95,13 @@ class _Chart:
 
 def _draw(chart: _Chart, ax: Axes | None, title: str | None) -> Axes:
     """Draw bars with whiskers, their numbers and what their colours mean."""
-    room = canvas.name_room(ax)
-    labels = [canvas.fitted_pair(name, cell, room) for name, cell in chart.names]
+    room = words.name_room(ax)
+    labels = [words.fitted_pair(name, cell, room) for name, cell in chart.names]
     beside = 1 if chart.stacked else len(chart.series)  # bars below each other
     line = max(canvas.LINE, 0.15 * beside + 0.1)
     around = 1.6 + 0.13 * len(chart.key)
     ax = canvas.lines_of(ax, labels, chart.numbers, around=around, line=line)
-    canvas.write_title(ax, title, chart.source, chart.row, rows=chart.rows)
+    words.write_title(ax, title, chart.source, chart.row, rows=chart.rows)
 
     hues = [hue for series in chart.series for hue in series.hues]
     signed = any(hue in canvas.SIGNS for hue in hues) and not chart.key
@@ -121,7 +121,7 @@ def _draw(chart: _Chart, ax: Axes | None, title: str | None) -> Axes:
     intervals = any(interval for series in chart.series for interval in series.intervals)
     left_out = chart.left_out
     ax.set_xlabel(
-        canvas.axis_label(ax, chart.source, chart.what, left_out=left_out, intervals=intervals)
+        words.axis_label(ax, chart.source, chart.what, left_out=left_out, intervals=intervals)
     )
     canvas.tidy(ax, "x", numbers="x")
     marks = [canvas.colour_mark(name, hue) for name, hue in chart.key.items()]

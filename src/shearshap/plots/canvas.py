@@ -1,11 +1,9 @@
 """Axes, labels, legends, points and cells that plots have in common; checks of their arguments."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from inspect import cleandoc, signature
-from math import ceil, floor, log10
+from math import floor, log10
 from typing import Any, Literal, ParamSpec
 
 import numpy as np
@@ -15,29 +13,30 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PathCollection
 from matplotlib.colorbar import Colorbar
 from matplotlib.colors import LinearSegmentedColormap, Normalize
-from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.textpath import text_to_path
 from matplotlib.ticker import Formatter, MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
 from shearshap.errors import InputError
 from shearshap.interop.shap import takes_shap_options
-from shearshap.result import colours, views
+from shearshap.plots.words import (
+    fitted,
+    height_in_points,
+    scaled,
+    settled_width,
+    text_width,
+    type_size,
+)
+from shearshap.result import colours
 from shearshap.result.cells import without_mirror
 from shearshap.result.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES, SIZES
 from shearshap.result.explanation import Explanation, Floats
-from shearshap.result.importance import Importance
 from shearshap.result.text import (
-    against,
-    counted,
     format_number,
-    output_text,
     shortened,
     true_minus,
 )
-from shearshap.result.views import LEVEL
 
 LOW_TO_HIGH = LinearSegmentedColormap.from_list("low to high", colours.LOW_TO_HIGH)
 
@@ -49,7 +48,6 @@ BY_SIZE = LinearSegmentedColormap.from_list("by size", [PAPER, SIZES])
 
 P = ParamSpec("P")
 Which = Literal["x", "y", "both"]
-Context = Literal["paper", "notebook", "talk", "poster"]
 Row = int | str  #: a row's number, or its label
 
 #: the options that plots have in common, which the documentation of each ends with
@@ -63,10 +61,7 @@ SHARED_OPTIONS = {
 }
 
 SIGNS = {RAISES: "raises the output", LOWERS: "lowers the output"}  #: what the two colours mean
-TYPE = 11.0  #: points: the size of labels
-SCALES = {"paper": 0.8, "notebook": 1.0, "talk": 1.4, "poster": 2.0}  #: of type, by context
 LINE = 0.36  #: inches from a line of a plot to the next
-NAME_ROOM = 4.6  #: inches for the names beside a new figure's lines, at most
 MAX_TICKS = 8
 STEPS = (1, 2, 2.5, 5, 10)
 DOT = 4.4  #: points: the diameter
@@ -83,8 +78,6 @@ WHISKER: dict[str, Any] = {
     "zorder": 3,
 }
 
-_scale: ContextVar[float] = ContextVar("scale", default=1.0)
-
 
 def plot(draw: Callable[P, Axes]) -> Callable[P, Axes]:
     """Return a plot that takes shap's options too, and whose documentation has all its options."""
@@ -96,36 +89,6 @@ def plot(draw: Callable[P, Axes]) -> Callable[P, Axes]:
     rule = rule or "\n\nParameters\n----------\n"
     draw.__doc__ = head + rule + "\n".join(filter(None, (first, own, *others)))
     return takes_shap_options(draw)
-
-
-@contextmanager
-def context(size: Context | float) -> Iterator[None]:
-    """Draw plots with type for another place: with plots.context("talk"): plots.bar(explanation).
-
-    Parameters
-    ----------
-    size
-        "paper", "notebook" (as without), "talk" or "poster", or how many times as large.
-    """
-    scale = SCALES.get(size) if isinstance(size, str) else size
-    if scale is None or not 0 < scale < 10:
-        names = ", ".join(map(repr, SCALES))
-        raise InputError(f"context: expected {names} or a positive number, got {size!r}")
-    before = _scale.set(scale)
-    try:
-        yield
-    finally:
-        _scale.reset(before)
-
-
-def scaled(size: float) -> float:
-    """Return a length in points or inches, in the size of the `context`."""
-    return size * _scale.get()
-
-
-def type_size(more: float = 0.0) -> float:
-    """Return the size of labels in points; `more` for smaller or larger type."""
-    return scaled(TYPE + more)
 
 
 def axes_of(ax: Axes | None, width: float, height: float, beside: Sequence[str] = ()) -> Axes:
@@ -159,25 +122,6 @@ def _no_echo() -> None:
     """Show nothing, when a notebook asks axes to show themselves."""
 
 
-def width_in_points(ax: Axes) -> float:
-    """Return how wide axes are."""
-    return float(ax.bbox.width * 72 / ax.figure.dpi)
-
-
-def settled_width(ax: Axes) -> float:
-    """Return how wide axes are in points, once the texts around them have found their room."""
-    figure = ax.get_figure(root=True)
-    engine = None if figure is None else figure.get_layout_engine()
-    if figure is not None and engine is not None:
-        engine.execute(figure)
-    return width_in_points(ax)
-
-
-def height_in_points(ax: Axes) -> float:
-    """Return how high axes are."""
-    return float(ax.bbox.height * 72 / ax.figure.dpi)
-
-
 def tidy(ax: Axes, grid: Which, *, numbers: Which | None = None) -> None:
     """Leave only the bottom line of the frame, and a light grid along one axis or both.
 
@@ -198,11 +142,6 @@ def tidy(ax: Axes, grid: Which, *, numbers: Which | None = None) -> None:
 
 
 # What colours mean
-
-
-def sign_key(ax: Axes, hues: Sequence[str]) -> None:
-    """Write below the x-axis what the colours of raising and lowering mean, if they are shown."""
-    key_below(ax, sign_marks(hues))
 
 
 def sign_marks(hues: Sequence[str]) -> list[Line2D]:
@@ -278,44 +217,7 @@ def ink_on(colour: Sequence[float]) -> str:
     return "white" if brightness < 0.58 else INK
 
 
-# Words
-
-
-def text_width(text: str, more: float = 0.0) -> float:
-    """Return how wide a text of labels is in points; `more` for smaller or larger type."""
-    font = FontProperties(size=type_size(more))
-    lines = text.split("\n")
-    return max(text_to_path.get_text_width_height_descent(line, font, False)[0] for line in lines)
-
-
-def fitted(text: str, room: float) -> str:
-    """Return a text on one line; one wider than the room, in points, has an ellipsis inside.
-
-    Dollar signs are escaped, as matplotlib would read what is between two of them as mathematics.
-    """
-    line = " ".join(text.split())
-    width = text_width(line)
-    if width > room:
-        letters = ceil(len(line) * room / width) + 2
-        while letters > 1 and text_width(shortened(line, letters)) > room:
-            letters -= 1
-        line = shortened(line, letters)
-    return line.replace("$", r"\$")
-
-
-def fitted_pair(name: str, cell: str, room: float) -> str:
-    """Return "name = cell", or the name alone if the cell is not known or says the same."""
-    if cell in ("", name):
-        return fitted(name, room)
-    between = " = "
-    rest = room - text_width(between)
-    name = fitted(name, max(rest / 2, rest - text_width(cell)))
-    return name + between + fitted(cell, rest - text_width(name))
-
-
-def name_room(ax: Axes | None) -> float:
-    """Return how wide the names beside lines may be, in points: axes given share theirs."""
-    return scaled(72 * NAME_ROOM) if ax is None else 0.45 * width_in_points(ax)
+# Lines with names
 
 
 def lines_of(
@@ -354,88 +256,6 @@ def write_beside(ax: Axes, line: float, text: str, va: str = "center") -> None:
         size=type_size(),
         annotation_clip=False,
     )
-
-
-def axis_label(
-    ax: Axes,
-    content: Explanation | Importance,
-    what: str,
-    *,
-    left_out: int = 0,
-    intervals: bool = False,
-    room: float | None = None,
-) -> str:
-    """Return what an axis shows, and how many features are left out.
-
-    It says for which output, unless the title does. Lines are no longer than the room, in points.
-    """
-    room = room or 1.1 * width_in_points(ax)
-    output = output_label(content)
-    if output in " ".join(ax.get_title().split()):
-        output = ""
-    level = content.level if isinstance(content, Importance) else LEVEL
-    label = wrapped(
-        room,
-        what,
-        fitted(f"for {output}", room) if output else "",
-        f"({100 * level:g} % intervals)" if intervals else "",
-    )
-    return "\n".join(filter(None, (label, left_out_label(left_out))))
-
-
-def wrapped(room: float, *parts: str) -> str:
-    """Return the parts of a label, on a new line if one has no room on the last."""
-    lines = [""]
-    for part in filter(None, parts):
-        longer = f"{lines[-1]} {part}".strip()
-        if lines[-1] and text_width(longer) > room:
-            lines.append(part)
-        else:
-            lines[-1] = longer
-    return "\n".join(lines)
-
-
-def output_label(content: Explanation | Importance) -> str:
-    """Return the one output, such as P(yes); "" if it is not known, or one of several."""
-    first, *others = content.output_names
-    scale = getattr(content, "scale", None)  # a table of importance has none
-    return "" if others else output_text(shortened(" ".join(first.split()), 48), scale)
-
-
-def left_out_label(features: int) -> str:
-    """Return how many features are left out; "" if none is."""
-    return f"{counted(features, 'less important feature')} not shown" if features else ""
-
-
-def write_title(
-    ax: Axes,
-    title: str | None,
-    content: Explanation | Importance,
-    row: int | None = None,
-    *,
-    rows: str = "",
-    pad: float | None = None,
-) -> None:
-    """Write a title above axes: the user's, or which output and rows are explained, against what.
-
-    The rows are one, by its number, or all; `rows` are other words for them. A table of importance
-    knows no background. `pad` is the distance from the axes, in points. A title of the axes stays.
-    """
-    if title is None:
-        if ax.get_title():
-            return
-        background = ""
-        if isinstance(content, Importance):
-            rows = rows or counted(sum(content.rows), "row")
-        else:
-            rows = rows or views.rows_text(content)
-            if row is not None and content.game is None:
-                rows = f"row {content.index[row]}"
-            background = against(content).partition(", ")[0]  # how rows were drawn is a detail
-        room = width_in_points(ax)
-        parts = filter(None, (output_label(content), rows, background))
-        title = wrapped(room, *", \n".join(fitted(part, room) for part in parts).split(" \n"))
-    ax.set_title(title, color=INK, size=type_size(1), pad=pad)
 
 
 # Axes of numbers

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
 from shearshap.errors import InputError
-from shearshap.plots import canvas
+from shearshap.plots import canvas, words
 from shearshap.result import views
 from shearshap.result.colours import KINDS
 from shearshap.result.explanation import Explanation, Floats, spent_evaluations
@@ -46,10 +46,10 @@ def convergence(
     # the legend is beside the ends of the lines: both in the same order
     from_the_top = players[np.argsort(-last[players])]
 
-    room = canvas.name_room(ax)
-    names = [canvas.fitted(parts[-1].feature_names[player], room) for player in from_the_top]
+    room = words.name_room(ax)
+    names = [words.fitted(parts[-1].feature_names[player], room) for player in from_the_top]
     ax = canvas.axes_of(ax, 6.4, 4.8, beside=names)
-    canvas.write_title(ax, title, parts[-1], 0)
+    words.write_title(ax, title, parts[-1], 0)
     ax.axhline(0, **canvas.ZERO)
     looks = zip(names, KINDS, MARKERS, strict=False)
     for player, (name, colour, marker) in zip(from_the_top.tolist(), looks, strict=True):
@@ -62,8 +62,8 @@ def convergence(
     ax.set_xlabel("budget" if isinstance(explanations, Mapping) else "model evaluations")
     intervals = bool((views.margins(parts[0]) > 0).any())
     what = parts[-1].semivalue
-    room = canvas.height_in_points(ax)
-    ax.set_ylabel(canvas.axis_label(ax, parts[-1], what, intervals=intervals, room=room))
+    room = words.height_in_points(ax)
+    ax.set_ylabel(words.axis_label(ax, parts[-1], what, intervals=intervals, room=room))
     canvas.tidy(ax, "both", numbers="y")
     canvas.key_beside(ax, ax.get_legend_handles_labels()[0])
     return canvas.finished(ax, show=show)
@@ -75,7 +75,7 @@ def _draw_feature(
     """Draw a feature's values, and a band of its intervals if any budget has some."""
     values = np.array([part.values[0, player] for part in parts])
     margins = np.array([views.margins(part)[0, player] for part in parts])
-    width, size = canvas.scaled(1.8), canvas.scaled(5)
+    width, size = words.scaled(1.8), words.scaled(5)
     ax.plot(budgets, values, linewidth=width, markersize=size, **look)
     if margins.any():
         lower = values - margins

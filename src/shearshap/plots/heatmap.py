@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from shearshap.errors import InputError
-from shearshap.plots import canvas
+from shearshap.plots import canvas, words
 from shearshap.result import views
 from shearshap.result.cells import padding, same_players
 from shearshap.result.colours import INK
@@ -24,6 +24,7 @@ ORDERS = {
     "given": "rows",
 }
 
+LINE = 0.32  #: inches: the height of a feature's cells
 FAR = 99.0  #: percentile of |values| from which on colours are the darkest
 
 
@@ -55,23 +56,25 @@ def heatmap(
     sizes = mean_sizes(explanation)
     players = views.largest(sizes, most)
 
-    room = canvas.name_room(ax)
-    names = [canvas.fitted(explanation.feature_names[player], room) for player in players]
+    room = words.name_room(ax)
+    names = [words.fitted(explanation.feature_names[player], room) for player in players]
     numbers = format_numbers(sizes[players])
-    ax = canvas.lines_of(ax, names, numbers, width=7.2, around=2.4, line=0.32)
+    around = max(2.4, 3.6 - LINE * len(names))  # a single line needs as much for the colour bar
+    ax = canvas.lines_of(ax, names, numbers, width=7.2, around=around, line=LINE)
     ax.set_ylim(len(players) - 0.5, -0.5)
     canvas.write_beside(ax, -0.6, "mean\n|value|", va="bottom")
-    canvas.write_title(ax, title, whole)
+    words.write_title(ax, title, whole)
     cells = np.where(padding(explanation), np.nan, explanation.values)[:, players].T
     coloured = canvas.draw_cells(ax, cells, aspect="auto", percentile=FAR)
 
     left_out = len(sizes) - len(players)
-    ax.set_xlabel(f"{ORDERS[order]}\n{canvas.left_out_label(left_out)}".strip())
+    ax.set_xlabel(f"{ORDERS[order]}\n{words.left_out_label(left_out)}".strip())
     ax.set_xticks([])
     _draw_predictions(ax, explanation.predictions)
-    high = canvas.height_in_points(ax)
-    label = canvas.axis_label(ax, explanation, explanation.semivalue, room=high)
+    high = words.height_in_points(ax)
+    label = words.axis_label(ax, explanation, explanation.semivalue, room=high)
     canvas.draw_colour_bar(ax, coloured, label, cells, signed=True, pad=0.03)
+    words.settled_width(ax)  # what is above the axes is a share of their height
     return canvas.finished(ax, show=show)
 
 
@@ -103,7 +106,7 @@ def _similar_rows(values: Floats) -> Ints:
 
 def _draw_predictions(ax: Axes, predictions: Floats) -> None:
     """Draw the rows' predictions as a line above the cells."""
-    height = min(0.6, 1.7 / len(ax.get_yticks()))  # that of as many lines
+    height = min(0.4, 1.7 / len(ax.get_yticks()))  # that of as many lines
     above = ax.inset_axes((0.0, 1.02, 1.0, height), sharex=ax)
     places = np.arange(len(predictions))
     above.plot(places, predictions, color=INK, linewidth=1.2, drawstyle="steps-mid")

@@ -11,8 +11,9 @@ from matplotlib.colors import Normalize, to_rgb
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.plots import canvas
-from shearshap.plots.canvas import Row, type_size
+from shearshap.plots import canvas, words
+from shearshap.plots.canvas import Row
+from shearshap.plots.words import type_size
 from shearshap.result.cells import without_mirror
 from shearshap.result.colours import INK, LOWERS, RAISES
 from shearshap.result.explanation import Explanation, Floats
@@ -79,7 +80,7 @@ def image(
     width = max(columns * (max(wide, 1.3) + 0.15) + 1.2, 4.5)
     ax = canvas.axes_of(ax, width, len(pictures) * (high + HEAD) + 0.8)
     only = next(iter(pictures)) if len(pictures) == 1 else None
-    canvas.write_title(ax, title, explanation, only, rows=counted(len(pictures), "row"))
+    words.write_title(ax, title, explanation, only, rows=counted(len(pictures), "row"))
     ax.axis("off")
     share = 1 / (1 + HEAD / high)  # of a line's height that is the picture
     for line, ((number, original), grey) in enumerate(zip(pictures.items(), faded, strict=True)):
@@ -115,7 +116,7 @@ def _ends(explanation: Explanation, row: int, output: int, far: float) -> str:
     prediction = format_number(float(single.predictions[row]), places)
     base = format_number(float(single.base_values[row]), places)
     name = output_text(single.output_names[0], explanation.scale) or "prediction"
-    return f"{canvas.fitted(name, canvas.scaled(100))} {prediction}\nbase value {base}"
+    return f"{words.fitted(name, words.scaled(100))} {prediction}\nbase value {base}"
 
 
 # Rows, outputs and their pictures
@@ -132,9 +133,8 @@ def _by_row(
     if not several and np.ndim(picture) == 3 and np.shape(picture)[0] == rows:
         several = not {np.shape(picture)[0], np.shape(picture)[2]} & set(CHANNELS)
     if several and len(picture) != rows:
-        raise InputError(
-            f"picture: expected one, or one for each of {rows} rows, got {len(picture)}"
-        )
+        expected = f"one picture, or one for each of {rows} rows"
+        raise InputError(f"picture: expected {expected}, got {len(picture)} pictures")
     if row is None:
         row = list(range(min(rows, MAX_ROWS))) if several else 0
     wanted = [row] if isinstance(row, str | int | np.integer) else list(row)
@@ -149,9 +149,8 @@ def _chosen(explanation: Explanation, row: int, outputs: int | Sequence[int | st
     names = explanation.output_names
     if isinstance(outputs, int | np.integer):
         count = canvas.positive_count("outputs", outputs)
-        return np.argsort(-np.atleast_1d(explanation.predictions[row]), kind="stable")[
-            :count
-        ].tolist()
+        order = np.argsort(-np.atleast_1d(explanation.predictions[row]), kind="stable")
+        return [int(number) for number in order[:count]]
     wanted = [outputs] if isinstance(outputs, str) else list(outputs)
     numbers = [names.index(each) if each in names else each for each in wanted]
     for number in numbers:

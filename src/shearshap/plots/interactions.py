@@ -11,8 +11,9 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.plots import canvas
-from shearshap.plots.canvas import Row, scaled, type_size
+from shearshap.plots import canvas, words
+from shearshap.plots.canvas import Row
+from shearshap.plots.words import scaled, type_size
 from shearshap.result import views
 from shearshap.result.cells import by_word, has_places
 from shearshap.result.colours import GREY, INK, LOWERS, RAISES, SIZES, sign_colour
@@ -70,8 +71,8 @@ def interactions(
         np.fill_diagonal(cells, np.nan)
 
     side = 0.52 * len(players)
-    room = min(canvas.name_room(ax), scaled(180))
-    names = [canvas.fitted(some.feature_names[player], room) for player in players]
+    room = min(words.name_room(ax), scaled(180))
+    names = [words.fitted(some.feature_names[player], room) for player in players]
     ax = canvas.axes_of(ax, 2.9 + side, max(3.4, 2.4 + side), beside=names)
     coloured = canvas.draw_cells(ax, cells, aspect="equal", signed=strengths.signed)
     _name_both_sides(ax, names)
@@ -81,13 +82,13 @@ def interactions(
         _write_cells(ax, cells, coloured)
 
     if row is None:
-        canvas.write_title(ax, title, explanation)
+        words.write_title(ax, title, explanation)
     else:
-        canvas.write_title(ax, title, some, 0)
+        words.write_title(ax, title, some, 0)
     left_out = len(sizes) - len(players)
     what = "mean" if len(some) > 1 else ""
     key = "hatched: the 95 % interval holds 0" if doubtful.any() else ""
-    label = canvas.axis_label(ax, some, what, left_out=left_out)
+    label = words.axis_label(ax, some, what, left_out=left_out)
     ax.set_xlabel("\n".join(filter(None, (label, key))))
     signed = strengths.signed
     of_one = "main effect" if some.interaction_index in (None, "k-SII") else "single feature"
@@ -215,10 +216,10 @@ def cooperators(
     explanation, strengths = _with_strengths(explanation, "cooperators", row, most, kinds)
     sizes = mean_sizes(explanation)
     players = np.sort(views.largest(sizes, most))
-    room = 0.5 * canvas.name_room(ax)
-    names = [canvas.fitted(explanation.feature_names[player], room) for player in players]
+    room = 0.5 * words.name_room(ax)
+    names = [words.fitted(explanation.feature_names[player], room) for player in players]
 
-    beside = max(map(canvas.text_width, names)) / 72
+    beside = max(map(words.text_width, names)) / 72
     ax = canvas.axes_of(ax, 5.2 + 2 * beside, 6.4)
     angles = np.pi / 2 - 2 * np.pi * np.arange(len(players)) / len(players)
     place = np.column_stack((np.cos(angles), np.sin(angles)))  # from the top, clockwise
@@ -232,7 +233,7 @@ def cooperators(
     look = canvas.key_look()
     ax.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.06), **look)
     # above the name of the first node
-    canvas.write_title(ax, title, explanation, None if row is None else 0, pad=2.5 * type_size())
+    words.write_title(ax, title, explanation, None if row is None else 0, pad=2.5 * type_size())
     return canvas.finished(ax, show=show)
 
 

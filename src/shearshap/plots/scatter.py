@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.plots import canvas
+from shearshap.plots import canvas, words
 from shearshap.result import views
 from shearshap.result.cells import same_players
 from shearshap.result.colours import FAINT, GREY, INK, KINDS, SIZES
@@ -103,7 +103,7 @@ def scatter(
     values = explanation.values[:, number]
 
     ax = canvas.axes_of(ax, 7.2, 5.0)
-    canvas.write_title(ax, title, explanation)
+    words.write_title(ax, title, explanation)
     x = _category_axis(ax, own, values) if own.categories else own.numbers
     ax.axhline(0, **canvas.ZERO)
     which: canvas.Which = "y" if own.categories else "both"
@@ -116,10 +116,10 @@ def scatter(
 
     empty = int(np.isnan(x).sum())
     note = f" ({empty} rows without a number)" if empty else ""
-    ax.set_xlabel(canvas.fitted(own.name, canvas.name_room(None)) + note)
-    high = canvas.height_in_points(ax)
-    what = canvas.wrapped(high, f"{explanation.semivalue} of", canvas.fitted(own.name, high))
-    ax.set_ylabel(canvas.axis_label(ax, explanation, what, intervals=errors, room=high))
+    ax.set_xlabel(words.fitted(own.name, words.name_room(None)) + note)
+    high = words.height_in_points(ax)
+    what = words.wrapped(high, f"{explanation.semivalue} of", words.fitted(own.name, high))
+    ax.set_ylabel(words.axis_label(ax, explanation, what, intervals=errors, room=high))
 
     # after the labels, as a legend may stand below them
     if by is None:
@@ -168,11 +168,9 @@ def _colours(
 
 def _category_axis(ax: Axes, own: views.Column, values: Floats) -> Floats:
     """Put categories on the x-axis, and return each row's x, beside rows of like value, (r,)."""
-    room = canvas.width_in_points(ax)
-    slanted = max(map(canvas.text_width, own.categories)) * len(own.categories) > 0.85 * room
-    names = [
-        canvas.fitted(category, 0.3 * room if slanted else room) for category in own.categories
-    ]
+    room = words.width_in_points(ax)
+    slanted = max(map(words.text_width, own.categories)) * len(own.categories) > 0.85 * room
+    names = [words.fitted(category, 0.3 * room if slanted else room) for category in own.categories]
     ax.set_xticks(range(len(names)), names)
     if slanted:
         ax.tick_params(axis="x", rotation=35)
@@ -208,7 +206,7 @@ def _draw_numbers(ax: Axes, x: Floats, y: Floats, by: views.Column) -> None:
     known = by.numbers[~np.isnan(by.numbers)]
     dots = canvas.draw_numbers(ax, x, y, by.numbers, _limits(known))
     if known.size:
-        label = canvas.fitted(by.name, canvas.height_in_points(ax))
+        label = words.fitted(by.name, words.height_in_points(ax))
         canvas.draw_colour_bar(ax, dots, label, known)
     if known.size < len(by.numbers):
         canvas.key_below(ax, [canvas.colour_mark("missing", GREY, "o")])
@@ -221,10 +219,10 @@ def _draw_categories(ax: Axes, x: Floats, y: Floats, by: views.Column) -> None:
         hues[by.others] = GREY
     colours = [hues[int(number)] for number in by.numbers]
     ax.scatter(x, y, c=colours, **canvas.dot_look(len(x)))
-    room = 0.4 * canvas.width_in_points(ax)
-    names = [canvas.fitted(category, room) for category in by.categories]
+    room = 0.4 * words.width_in_points(ax)
+    names = [words.fitted(category, room) for category in by.categories]
     marks = [canvas.colour_mark(name, hue, "o") for name, hue in zip(names, hues, strict=True)]
-    canvas.key_beside(ax, marks, canvas.fitted(by.name, room))
+    canvas.key_beside(ax, marks, words.fitted(by.name, room))
 
 
 def _limits(known: Floats) -> tuple[float, float]:
@@ -266,10 +264,10 @@ def beeswarm(
     sizes = mean_sizes(explanation)
     players = views.largest(sizes, most)
 
-    room = canvas.name_room(ax)
-    names = [canvas.fitted(explanation.feature_names[player], room) for player in players]
+    room = words.name_room(ax)
+    names = [words.fitted(explanation.feature_names[player], room) for player in players]
     ax = canvas.lines_of(ax, names, width=6.2, line=0.42)
-    canvas.write_title(ax, title, whole)
+    words.write_title(ax, title, whole)
     ax.axvline(0, **canvas.ZERO)
     canvas.tidy(ax, "both", numbers="x")
 
@@ -284,7 +282,7 @@ def beeswarm(
         _write_categories(ax, line, means)
 
     left_out = len(sizes) - len(players)
-    ax.set_xlabel(canvas.axis_label(ax, explanation, explanation.semivalue, left_out=left_out))
+    ax.set_xlabel(words.axis_label(ax, explanation, explanation.semivalue, left_out=left_out))
     # some points have a colour and others are grey, which asks for an answer
     known = [~np.isnan(swarm.ranks) for swarm in swarms]
     missing = any(not ranks.all() for ranks, means in zip(known, kinds, strict=True) if not means)
@@ -299,11 +297,11 @@ def beeswarm(
 def _write_categories(ax: Axes, line: int, means: dict[str, float]) -> None:
     """Write categories below their swarm, the first ones first, if there is room at their means."""
     low, high = ax.get_xlim()
-    width = canvas.width_in_points(ax)
+    width = words.width_in_points(ax)
     taken: list[tuple[float, float]] = []  # the starts and ends of names, with some space
     for name, mean in means.items():
         place = (mean - low) / (high - low) * width
-        long = canvas.text_width(name, -2)
+        long = words.text_width(name, -2)
         beside = [edge for start, end in taken for edge in (end, start - long)]
         starts = [
             start
@@ -321,7 +319,7 @@ def _write_categories(ax: Axes, line: int, means: dict[str, float]) -> None:
                 name.replace("$", r"\$"),
                 va="center",
                 color=INK,
-                size=canvas.type_size(-2),
+                size=words.type_size(-2),
             )
 
 

@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.text import Annotation
 
-from shearshap.plots import canvas
-from shearshap.plots.canvas import scaled, type_size
+from shearshap.plots import canvas, words
+from shearshap.plots.words import scaled, type_size
 from shearshap.result import views
 from shearshap.result.colours import INK, sign_colour
 from shearshap.result.explanation import Explanation
@@ -48,11 +48,11 @@ def text(
         figure = plt.figure(figsize=(WIDTH, 2.0))
         ax = figure.add_axes((0, 0, 1, 1))
     ax.axis("off")
-    canvas.write_title(ax, title, explanation, number)
+    words.write_title(ax, title, explanation, number)
     values = one.values[0]
     base = format_end(float(one.base_values[0]), values)
     prediction = format_end(float(one.predictions[0]), values)
-    what = "" if canvas.output_label(one) in ax.get_title() else canvas.output_label(one)
+    what = "" if words.output_label(one) in ax.get_title() else words.output_label(one)
     head = f"{what or 'prediction'} {prediction}, from a base value of {base}"
     _write(ax, head, type_size(), INK, ha="left").xyann = (EDGE, -EDGE)
     bottom = _write_words(ax, one)
@@ -81,14 +81,13 @@ def _write_words(ax: Axes, one: Explanation) -> float:
     numbered = len(values) <= MAX_NUMBERED
     size = scaled(SIZE)
     height = (3.0 if numbered else 2.0) * size
-    room = canvas.width_in_points(ax) - 2 * EDGE
+    room = words.width_in_points(ax) - 2 * EDGE
 
     left = 0.0
     top = EDGE + 2.2 * size
-    words = zip(one.feature_names, numbers, values.tolist(), strict=True)
-    for name, number, value in words:
+    for name, number, value in zip(one.feature_names, numbers, values.tolist(), strict=True):
         hue = canvas.BY_SIGN(scale(value))
-        word = _write(ax, canvas.fitted(name, 0.75 * room), size, canvas.ink_on(hue))
+        word = _write(ax, words.fitted(name, 0.75 * room), size, canvas.ink_on(hue))
         word.set_bbox({"boxstyle": "round,pad=0.18", "facecolor": hue, "edgecolor": "none"})
         lines = {0.0: word}  # how far below the top
         if numbered:
@@ -105,10 +104,10 @@ def _write_words(ax: Axes, one: Explanation) -> float:
     return top + height
 
 
-def _write(ax: Axes, words: str, size: float, colour: str, ha: str = "center") -> Annotation:
-    """Write words; their place is in points from the top left of the axes, to be set."""
+def _write(ax: Axes, text: str, size: float, colour: str, ha: str = "center") -> Annotation:
+    """Write a text; its place is in points from the top left of the axes, to be set."""
     return ax.annotate(
-        words,
+        text,
         xy=(0, 1),
         xycoords="axes fraction",
         xytext=(0, 0),

@@ -9,9 +9,10 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 
-from shearshap.plots import canvas
+from shearshap.plots import canvas, words
 from shearshap.plots.bar import THICKNESS
-from shearshap.plots.canvas import Row, scaled, type_size
+from shearshap.plots.canvas import Row
+from shearshap.plots.words import scaled, type_size
 from shearshap.result import views
 from shearshap.result.cells import same_players
 from shearshap.result.colours import FAINT, INK, LOWERS, RAISES
@@ -53,15 +54,15 @@ def waterfall(
     most = canvas.positive_count("max_features", max_features)
     view = views.waterfall(explanation, row, most)
 
-    room = canvas.name_room(ax)
-    steps = [canvas.fitted_pair(step.name, step.cell, room) for step in view.steps]
+    room = words.name_room(ax)
+    steps = [words.fitted_pair(step.name, step.cell, room) for step in view.steps]
     places = decimals(view.sizes)
     numbers = [format_estimate(step.size, step.margin, places) for step in view.steps]
     base = format_end(view.base, view.sizes)
     prediction = format_end(view.prediction, view.sizes)
     names = ["base value", *steps, "prediction"]
     ax = canvas.lines_of(ax, names, [base, *numbers, prediction], width=5.0)
-    canvas.write_title(ax, title, explanation, row)
+    words.write_title(ax, title, explanation, row)
 
     ax.use_sticky_edges = False
     lines = np.arange(1, len(view.steps) + 1)  # between the base value and the prediction
@@ -79,12 +80,12 @@ def waterfall(
     ax.plot([view.base, view.prediction], [0, last], "D", color=INK, markersize=diamond, zorder=3)
 
     intervals = bool(known.any())
-    ax.set_xlabel(canvas.axis_label(ax, explanation, WAY, intervals=intervals))
+    ax.set_xlabel(words.axis_label(ax, explanation, WAY, intervals=intervals))
     canvas.tidy(ax, "x", numbers="x")
     for text in (*ax.get_yticklabels(), *ax.texts):
         if text.get_text() in ("base value", base, "prediction", prediction):
             text.set_weight("bold")
-    canvas.sign_key(ax, hues)
+    canvas.key_below(ax, canvas.sign_marks(hues))
     return canvas.finished(ax, show=show)
 
 
@@ -116,7 +117,7 @@ def force(
     view = views.waterfall(explanation, row, canvas.positive_count("max_features", max_features))
     lines = np.count_nonzero(view.sizes)
     ax = canvas.axes_of(ax, 8.4, 1.8 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
-    canvas.write_title(ax, title, explanation, row)
+    words.write_title(ax, title, explanation, row)
     ax.use_sticky_edges = False
     below = _draw_side(ax, view, away=-1)
     above = _draw_side(ax, view, away=1)
@@ -127,7 +128,7 @@ def force(
     edge = HALF + GAP_LINES - 0.4
     ax.set_ylim(-edge - below, edge + above)
     ax.set_yticks([])
-    ax.set_xlabel(canvas.axis_label(ax, explanation, WAY))
+    ax.set_xlabel(words.axis_label(ax, explanation, WAY))
     canvas.tidy(ax, "x", numbers="x")
     ax.grid(visible=False)  # its lines would cross names
 
@@ -156,10 +157,10 @@ def _draw_side(ax: Axes, view: views.Waterfall, *, away: int) -> int:
     ax.barh(np.zeros(len(steps)), sizes, 2 * HALF, middles - sizes / 2, color=colour, **look)
 
     places = decimals(view.sizes)
-    room = 0.6 * canvas.width_in_points(ax)  # two names side by side fill the figure
+    room = 0.6 * words.width_in_points(ax)  # two names side by side fill the figure
     for number, (step, middle) in enumerate(zip(steps, middles.tolist(), strict=True)):
         estimate = format_estimate(step.size, step.margin, places)
-        name = canvas.fitted_pair(step.name, step.cell, room - canvas.text_width(estimate))
+        name = words.fitted_pair(step.name, step.cell, room - words.text_width(estimate))
         height = away * (HALF + GAP_LINES + number)
         ax.plot([middle] * 2, [away * HALF, height], **canvas.ZERO)
         ax.annotate(
@@ -209,17 +210,17 @@ def decision(
     rows = [canvas.row_number(explanation, row) for row in chosen]
     names, levels = _paths(explanation, most)
 
-    room = canvas.name_room(ax)
-    labels = [canvas.fitted(name, room) for name in names]
+    room = words.name_room(ax)
+    labels = [words.fitted(name, room) for name in names]
     ax = canvas.axes_of(ax, 5.8, 2.0 + canvas.LINE * len(names), beside=labels)
-    canvas.write_title(ax, title, whole)
+    words.write_title(ax, title, whole)
     coloured = _draw_lines(ax, levels, explanation.predictions)
     for row in rows:
         _draw_highlight(ax, levels[row], str(explanation.index[row]))
 
     ax.set_yticks(np.arange(len(names)) + 0.5, labels)
     ax.set_ylim(0, len(names) + (0.7 if rows else 0.08))
-    ax.set_xlabel(canvas.axis_label(ax, explanation, WAY))
+    ax.set_xlabel(words.axis_label(ax, explanation, WAY))
     canvas.tidy(ax, "x", numbers="x")
     for level in range(1, len(names)):
         ax.axhline(level, color=FAINT, linewidth=0.6, zorder=1)
@@ -279,7 +280,7 @@ def _draw_highlight(ax: Axes, levels: Floats, label: str) -> None:
     ax.plot(levels, np.arange(len(levels)), color=INK, linewidth=scaled(2.4), zorder=4)
     number = format_number(float(levels[-1]), decimals(levels))
     ax.annotate(
-        f"row {canvas.fitted(label, 12 * type_size())}: {number}",
+        f"row {words.fitted(label, 12 * type_size())}: {number}",
         xy=(levels[-1], len(levels) - 1),
         xytext=(0, 3),
         textcoords="offset points",
