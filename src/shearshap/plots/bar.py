@@ -107,10 +107,10 @@ def _draw(chart: _Chart, ax: Axes | None, title: str | None) -> Axes:
     signed = any(hue in canvas.SIGNS for hue in hues) and not chart.key
     ax.use_sticky_edges = not signed
     height = THICKNESS if beside == 1 else TOGETHER / beside
-    places = np.arange(len(labels))
+    places = np.arange(len(labels), dtype=np.float64)
     starts = np.zeros(len(labels))
     for number, series in enumerate(chart.series):
-        lines = places if beside == 1 else places + (number - (beside - 1) / 2) * height
+        lines: Floats = places + (0.0 if beside == 1 else (number - (beside - 1) / 2) * height)
         thick = height if beside == 1 else 0.9 * height
         ax.barh(lines, series.sizes, thick, starts, color=series.hues, zorder=2)
         _draw_whiskers(ax, lines, series, capsize=3 if beside == 1 else 1.5)

@@ -275,9 +275,9 @@ def beeswarm(
     swarms = views.swarms(explanation, players, bins=bins, across=across)
     kinds = [views.category_means(explanation, int(player)) for player in players]
     # the swarms of categories leave room for names below
-    middles = [-0.2 if means else 0.0 for means in kinds] + np.arange(len(players))
+    middles = [line - (0.2 if means else 0.0) for line, means in enumerate(kinds)]
     halves = [0.22 if means else canvas.HALF_SWARM for means in kinds]
-    _draw_swarms(ax, swarms, middles, np.array(halves))
+    _draw_swarms(ax, swarms, middles, halves)
     for line, means in enumerate(kinds):
         _write_categories(ax, line, means)
 
@@ -323,13 +323,15 @@ def _write_categories(ax: Axes, line: int, means: dict[str, float]) -> None:
             )
 
 
-def _draw_swarms(ax: Axes, swarms: list[views.Swarm], middles: Floats, halves: Floats) -> None:
+def _draw_swarms(
+    ax: Axes, swarms: list[views.Swarm], middles: list[float], halves: list[float]
+) -> None:
     """Draw swarms around lines (p,), so high (p,), with a bar of their colours if there are any."""
     values = np.column_stack([swarm.values for swarm in swarms])  # (r, features)
     offsets = np.column_stack([swarm.offsets for swarm in swarms])
     ranks = np.column_stack([swarm.ranks for swarm in swarms])
 
-    lines = middles + halves * offsets
+    lines = np.array(middles) + np.array(halves) * offsets
     if len(values) == 1:
         ranks = np.full_like(ranks, np.nan)  # among one row there is no low and high
     present = ~np.isnan(values)
@@ -337,5 +339,6 @@ def _draw_swarms(ax: Axes, swarms: list[views.Swarm], middles: Floats, halves: F
     if not np.isnan(ranks).all():
         bar = canvas.draw_colour_bar(ax, dots, "feature value (rank)")
         bar.set_ticks([0, 1], labels=["low", "high"])
-        for label, va in zip(bar.ax.get_yticklabels(), ("bottom", "top"), strict=True):
-            label.set_verticalalignment(va)
+        low, high = bar.ax.get_yticklabels()
+        low.set_verticalalignment("bottom")
+        high.set_verticalalignment("top")

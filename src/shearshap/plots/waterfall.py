@@ -84,7 +84,7 @@ def waterfall(
     canvas.tidy(ax, "x", numbers="x")
     for text in (*ax.get_yticklabels(), *ax.texts):
         if text.get_text() in ("base value", base, "prediction", prediction):
-            text.set_weight("bold")
+            text.set_fontweight("bold")
     canvas.key_below(ax, canvas.sign_marks(hues))
     return canvas.finished(ax, show=show)
 

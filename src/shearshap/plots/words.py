@@ -80,16 +80,16 @@ def height_in_points(ax: Axes) -> float:
 
 def settled_width(ax: Axes) -> float:
     """Return how wide axes are in points, once the texts around them have found their room."""
-    figure = ax.get_figure(root=True)
-    engine = None if figure is None else figure.get_layout_engine()
-    if figure is not None and engine is not None:
+    figure = ax.figure.canvas.figure  # not that of a part
+    engine = figure.get_layout_engine()
+    if engine is not None:
         engine.execute(figure)
     return width_in_points(ax)
 
 
 def name_room(ax: Axes | None) -> float:
     """Return how wide the names beside lines may be, in points: axes given share theirs."""
-    return scaled(72 * NAME_ROOM) if ax is None else 0.45 * width_in_points(ax)
+    return scaled(72 * NAME_ROOM) if ax is None else 0.5 * width_in_points(ax)
 
 
 # Texts that fit

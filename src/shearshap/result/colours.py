@@ -16,7 +16,7 @@ PAPER = "#F7F7F7"  #: the middle between raising and lowering, where values are 
 
 #: from the lowest number to the highest: vivid throughout, and brighter step by step, also to eyes
 #: that cannot tell red from green
-LOW_TO_HIGH = ("#1B38CF", "#C02F9A", "#FF8A00")
+LOW_TO_HIGH = ("#2448E6", "#CC3399", "#FF8C00")
 
 #: categories, or the lines of a chart
 KINDS = (LOWERS, RAISES, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4B00", "#000000")
