@@ -278,8 +278,9 @@ def beeswarm(
     middles = [line - (0.2 if means else 0.0) for line, means in enumerate(kinds)]
     halves = [0.22 if means else canvas.HALF_SWARM for means in kinds]
     _draw_swarms(ax, swarms, middles, halves)
+    width = words.settled_width(ax)
     for line, means in enumerate(kinds):
-        _write_categories(ax, line, means)
+        _write_categories(ax, line, means, width)
 
     left_out = len(sizes) - len(players)
     ax.set_xlabel(words.axis_label(ax, explanation, explanation.semivalue, left_out=left_out))
@@ -294,10 +295,12 @@ def beeswarm(
     return canvas.finished(ax, show=show)
 
 
-def _write_categories(ax: Axes, line: int, means: dict[str, float]) -> None:
-    """Write categories below their swarm, the first ones first, if there is room at their means."""
+def _write_categories(ax: Axes, line: int, means: dict[str, float], width: float) -> None:
+    """Write categories below their swarm, the first ones first, if there is room at their means.
+
+    The width of the axes is in points.
+    """
     low, high = ax.get_xlim()
-    width = words.width_in_points(ax)
     taken: list[tuple[float, float]] = []  # the starts and ends of names, with some space
     for name, mean in means.items():
         place = (mean - low) / (high - low) * width

@@ -82,9 +82,9 @@ def waterfall(
     intervals = bool(known.any())
     ax.set_xlabel(words.axis_label(ax, explanation, WAY, intervals=intervals))
     canvas.tidy(ax, "x", numbers="x")
-    for text in (*ax.get_yticklabels(), *ax.texts):
-        if text.get_text() in ("base value", base, "prediction", prediction):
-            text.set_fontweight("bold")
+    for texts in (ax.get_yticklabels(), ax.texts):
+        texts[0].set_fontweight("bold")
+        texts[-1].set_fontweight("bold")
     canvas.key_below(ax, canvas.sign_marks(hues))
     return canvas.finished(ax, show=show)
 
@@ -116,7 +116,7 @@ def force(
     row = canvas.row_number(explanation, row)
     view = views.waterfall(explanation, row, canvas.positive_count("max_features", max_features))
     lines = np.count_nonzero(view.sizes)
-    ax = canvas.axes_of(ax, 8.4, 1.8 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
+    ax = canvas.axes_of(ax, 9.4, 1.8 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
     words.write_title(ax, title, explanation, row)
     ax.use_sticky_edges = False
     below = _draw_side(ax, view, away=-1)

@@ -201,5 +201,6 @@ def write_title(
             background = against(content).partition(", ")[0]  # how rows were drawn is a detail
         room = width_in_points(ax)
         parts = filter(None, (output_label(content), rows, background))
-        title = wrapped(room, *", \n".join(fitted(part, room) for part in parts).split(" \n"))
+        *firsts, last = (fitted(part, room) for part in parts)
+        title = wrapped(room, *(f"{first}," for first in firsts), last)
     ax.set_title(title, color=INK, size=type_size(1), pad=pad)
