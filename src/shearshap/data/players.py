@@ -254,6 +254,40 @@ def _clusters(linkage: Any, names: Sequence[str]) -> Paths:
 # Masks: the number of a player for every input
 
 
+def patches(height: int, width: int, *, size: int | tuple[int, int]) -> NDArray[np.int64]:
+    """Return a mask of an image's patches, for `groups` and `plots.image`.
+
+    Patches are numbered line by line. `patches(4, 5, size=2)` has smaller ones at the edge:
+
+        0 0 1 1 2
+        0 0 1 1 2
+        3 3 4 4 5
+        3 3 4 4 5
+
+    Parameters
+    ----------
+    height
+        Of the image, in pixels.
+    width
+        Of the image, in pixels.
+    size
+        The side of a patch, in pixels, or its height and width.
+
+    Returns
+    -------
+    The number of each pixel's patch, (height, width).
+    """
+    sides = (size, size) if np.ndim(size) == 0 else tuple(np.ravel(size).tolist())
+    lengths = (height, width, *sides)
+    if len(lengths) != 4 or any(not isinstance(n, int | np.integer) or n < 1 for n in lengths):
+        raise InputError(
+            "patches: expected positive integers, such as patches(224, 224, size=16), got "
+            f"patches({height!r}, {width!r}, size={size!r})"
+        )
+    down, across = (np.arange(n) // side for n, side in zip(lengths[:2], sides, strict=True))
+    return np.asarray(down[:, None] * (across[-1] + 1) + across, dtype=np.int64)
+
+
 def as_mask(mask: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Return a mask in the input's shape, or raise with what is wrong.
 
