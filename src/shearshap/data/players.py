@@ -133,20 +133,21 @@ def _numbered(group: Any, columns: Sequence[str], inputs: int) -> list[Any]:
     members = [group] if isinstance(group, str | int | np.integer) else group
     if not isinstance(members, Iterable):
         raise InputError(f"groups: a group's columns are a list of numbers or names, got {group!r}")
-    numbers = []
-    for member in members:
-        if isinstance(member, str) and member not in columns:
-            known = "the rows' columns have no names; use numbers"
-            if columns:
-                known = f"the rows have {', '.join(columns)}"
-            raise InputError(f"groups: there is no column {member!r}; {known}")
-        numbers.append(columns.index(member) if isinstance(member, str) else member)
-    return numbers
+    return [_number(each, columns) if isinstance(each, str) else each for each in members]
+
+
+def _number(name: str, columns: Sequence[str]) -> int:
+    if name in columns:
+        return columns.index(name)
+    known = "the rows' columns have no names; use numbers"
+    if columns:
+        known = f"the rows have {', '.join(columns)}"
+    raise InputError(f"groups: there is no column {name!r}; {known}")
 
 
 def _completed(groups: dict[Any, Any], inputs: int, columns: Sequence[str]) -> dict[Any, Any]:
     """Return a mapping with a player for every input that it leaves out, in the inputs' order."""
-    owned = {int(column) for group in groups.values() for column in np.ravel(group)}
+    owned = {column for group in groups.values() for column in np.ravel(group).tolist()}
     complete = dict(groups)
     for column in range(inputs):
         if column in owned:
@@ -353,12 +354,14 @@ def _from_mask(mask: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _from_lists(lists: list[list[Any]], inputs: int) -> NDArray[np.int64]:
     """Return the player that owns each input, (d,)."""
-    for player, own in enumerate(lists):
-        if not own or np.ndim(own) != 1 or np.asarray(own).dtype.kind not in "iu":
+    arrays = [np.asarray(own) for own in lists]
+    for player, own in enumerate(arrays):
+        if not own.size or own.ndim != 1 or own.dtype.kind not in "iu":
             raise InputError(
-                f"groups: group {player} needs a list of input columns (integers), got {own!r}"
+                f"groups: group {player} needs a list of input columns (integers), got "
+                f"{lists[player]!r}"
             )
-    columns = np.concatenate(lists).astype(np.int64)
+    columns = np.concatenate(arrays).astype(np.int64)
     outside = columns[(columns < 0) | (columns >= inputs)]
     if outside.size:
         raise InputError(
@@ -382,6 +385,5 @@ def _from_lists(lists: list[list[Any]], inputs: int) -> NDArray[np.int64]:
         )
 
     owner = np.empty(inputs, np.int64)
-    for player, own in enumerate(lists):
-        owner[own] = player
+    owner[columns] = np.repeat(np.arange(len(arrays)), [len(own) for own in arrays])
     return owner
