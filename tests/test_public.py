@@ -17,7 +17,7 @@ def test_the_public_names() -> None:
     assert shearshap.__all__ == [
         "METHODS", "Auto", "BudgetError", "CoarseToFine", "Conditional", "Exact", "Explainer", "Explanation", "InputError", "Kernel", "Kriging", "Leverage", "MethodError",
         "ModelError", "Permutation", "Shear", "ShearError", "ShearWarning", "Welford", "explain", "explain_game",
-        "importance", "model_game", "value_data", "value_members",
+        "importance", "model_game", "patches", "value_data", "value_members",
     ]  # fmt: skip
 
 
