@@ -11,7 +11,15 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
-from shearshap import BudgetError, Explainer, InputError, ShearWarning, importance, plots
+from shearshap import (
+    BudgetError,
+    Conditional,
+    Explainer,
+    InputError,
+    ShearWarning,
+    importance,
+    plots,
+)
 from shearshap.result.importance import LossImportance
 
 mpl.use("Agg")
@@ -59,6 +67,27 @@ def test_it_is_the_mean_of_the_losses_of_single_rows() -> None:
     over_rows = exact.values.std(axis=0, ddof=1) / np.sqrt(300)
     assert (table.standard_errors[:4] > 0.7 * over_rows[:4]).all()
     assert (table.standard_errors[:4] < 2.5 * over_rows[:4]).all()
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "copula", "empirical"])
+def test_independent_features_have_the_same_importance_given_the_others(kind: Any) -> None:
+    """Draws are made anew for each block, so that the default of 100 does not limit them."""
+    table = importance(
+        predict, ROWS[:600], LABELS[:600], loss="mse", background=Conditional(ROWS, kind)
+    )
+    marginal = importance(predict, ROWS[:600], LABELS[:600], loss="mse", background=ROWS, seed=1)
+    assert "10,000 samples of features that move together" in table.background
+    assert table.base_loss - table.loss == pytest.approx(table.values.sum(), abs=1e-9)
+    both = np.hypot(table.standard_errors, marginal.standard_errors)
+    assert (np.abs(table.values - marginal.values) <= 3 * both + 0.02).all()
+
+
+def test_features_that_move_together_share_their_importance() -> None:
+    """Of two equal columns the model uses one; given the other, it is known."""
+    rows = ROWS[:600, [0, 0]] + 1e-3 * ROWS[:600, 1:3]
+    options: dict[str, Any] = {"loss": "mse", "background": Conditional(rows, "gaussian")}
+    table = importance(lambda x: x[:, 0], rows, rows[:, 0], **options)
+    np.testing.assert_allclose(table.values, 0.5 * table.base_loss, rtol=0.1)
 
 
 def test_few_background_rows_at_a_time_make_no_bias() -> None:

@@ -172,8 +172,10 @@ def importance(
 
 
 def _many(background: ParsedBackground, budget: int | None) -> ParsedBackground:
-    """Return a background of many rows, unless the user says how many."""
-    return background if background.choice else replace(background, count=_max_rows(budget))
+    """Return a background of many rows or draws, unless the user says how many rows."""
+    if background.choice and not background.conditional:
+        return background
+    return replace(background, count=max(_max_rows(budget), background.count))
 
 
 def _max_rows(budget: int | None) -> int:

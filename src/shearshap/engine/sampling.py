@@ -34,6 +34,8 @@ rows only.
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
 
 import numpy as np
 import torch
@@ -61,8 +63,8 @@ FITS_LEFT = 16
 """A calibration is fitted again, to more rows, if the time left is so many times that of a fit."""
 
 WITHOUT_ERRORS = (
-    "There are no standard errors: with interactions, all draws of absent features have the same "
-    "coalitions, and the errors from drawing are not known."
+    "There are no standard errors: the error from drawing absent features is not known for a loss, "
+    "nor for interactions with fewer than 4 samples."
 )
 
 
@@ -131,17 +133,23 @@ class Sampling:
     def _explanation(self, block: "_Block", buffer: ResultBuffer) -> Explanation:
         explanation = block.explanation(buffer)
         notes = explanation.notes
-        if (
-            isinstance(self.game, ModelGame)
-            and self.game.sampler is not None
-            and self.game.cost > 1
-        ):
-            explanation = replace(explanation, standard_errors=None)
+        game = self.game
+        if isinstance(game, ModelGame) and game.sampler and game.cost > 1 and game.parts == 1:
+            explanation = _without_errors(explanation)
             notes = (*notes, WITHOUT_ERRORS)
         # all coalitions make exact values too
         if self.note is not None and explanation.method != name_of(Exact()):
             notes = (*notes, self.note)
         return replace(explanation, check_evaluations=self.checks, notes=notes)
+
+
+def _without_errors(explanation: Explanation) -> Explanation:
+    unknown: dict[str, Any] = {
+        name: np.full_like(errors, inf)
+        for name in ("interaction_errors", "set_errors")
+        if (errors := getattr(explanation, name)) is not None
+    }
+    return replace(explanation, standard_errors=None, **unknown)
 
 
 class _Block:

@@ -59,13 +59,14 @@ def interaction_fields(
     learnt: object,
     name: InteractionName = "k-SII",
     order: int = 2,
+    parts: int = 1,
 ) -> dict[str, Tensor]:
     """Return the fields of an explanation that are about features that act together.
 
     They are computed from coalitions (r or 1, c, p), their values (r, c, k) and the Shapley values
     phi (r, p, k) with their standard errors, with kriging's calibration if the design learnt one.
     Cross-contribution comes from derivatives or, in rows for which they say nothing, from the
-    coalition values.
+    coalition values. Of `parts` outputs each, which estimate the same, it is that of the mean.
     """
     calibration = learnt if isinstance(learnt, Calibration) else None
     index = interaction_index(name, order, coalitions.shape[2])
@@ -97,7 +98,9 @@ def interaction_fields(
     unknown = unknown & varies
     if unknown.any():
         own = coalitions if len(coalitions) == 1 else coalitions[unknown]
-        eta[unknown] = estimated_second_differences(own, values[unknown], calibration=calibration)
+        eta[unknown] = estimated_second_differences(
+            own, values[unknown], calibration=calibration, parts=parts
+        )
     return fields | {"cross_contribution": eta}
 
 
@@ -178,7 +181,7 @@ def check_order(players: int, order: int) -> None:
 
 
 def estimated_second_differences(
-    coalitions: Tensor, values: Tensor, *, calibration: Calibration | None = None
+    coalitions: Tensor, values: Tensor, *, calibration: Calibration | None = None, parts: int = 1
 ) -> Tensor:
     """Return |v(U) - v(U-i) - v(U-j) + v(U-ij)| summed over outputs, (r, p, p).
 
@@ -189,7 +192,7 @@ def estimated_second_differences(
     differences = _of_design(
         coalitions, values, calibration, exact_second_differences, kriged_second_differences
     )
-    return differences.abs().sum(3)
+    return differences.unflatten(3, (-1, parts)).mean(4).abs().sum(3)
 
 
 def k_sii(phi: Tensor, index: Tensor, name: InteractionName = "k-SII") -> Tensor:

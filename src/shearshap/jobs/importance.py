@@ -76,10 +76,12 @@ def _importance(plan: Plan, level: float, deadline: float | None) -> LossImporta
 def _draw(needed: LossImportance, path: Path) -> None:
     """Draw bars with intervals."""
     from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure
 
     from shearshap import plots
 
     figure = plots.bar(needed).figure
+    assert isinstance(figure, Figure)
     with written_whole(path) as partial:
         figure.savefig(partial, format=path.suffix[1:].lower(), bbox_inches="tight")
     plt.close(figure)

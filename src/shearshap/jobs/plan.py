@@ -156,7 +156,7 @@ class Plan:
 def make_plan(job: Options) -> Plan:
     """Open a job's files, read or make the manifest of a folder of parts, and return the plan."""
     source = ModelSource(job.model, job.trust)
-    call = {
+    call: dict[str, Any] = {
         "budget": job.budget,
         "tol": job.tol,
         "interactions": job.interactions,
