@@ -75,13 +75,13 @@ def interaction_fields(
         # only even parts are not known yet
         pairs = interactions(coalitions, values, phi, calibration=calibration, name=name)
         _, of_sets = _of_index(coalitions, values, calibration, index, ("even",))
-        pair_errors = _matrix(of_sets, phi.shape[1])
+        pair_errors = pair_matrix(of_sets, phi.shape[1])
         diagonal = pair_errors.diagonal(dim1=1, dim2=2)
         diagonal.copy_((diagonal.square() + errors.mT.square()).sqrt())
     else:
         of_sets, set_errors = _of_index(coalitions, values, calibration, index, ("odd", "even"))
-        pairs = _matrix(of_sets, phi.shape[1])
-        pair_errors = _matrix(set_errors, phi.shape[1])
+        pairs = pair_matrix(of_sets, phi.shape[1])
+        pair_errors = pair_matrix(set_errors, phi.shape[1])
         if order > 2:
             fields |= {"set_values": of_sets, "set_errors": set_errors}
     fields |= {"interactions": pairs, "interaction_errors": pair_errors}
@@ -158,7 +158,7 @@ def _of_index(
     return found[:, 0], found[:, 1]
 
 
-def _matrix(of_sets: Tensor, players: int) -> Tensor:
+def pair_matrix(of_sets: Tensor, players: int) -> Tensor:
     """Return the numbers of pairs, and on the diagonal of single players, (r, p, p, k)."""
     i, j = torch.triu_indices(players, players, offset=1, device=of_sets.device)
     rows, _, outputs = of_sets.shape
@@ -262,7 +262,7 @@ def _exact_matrix(table: Tensor) -> Tensor:
     players = _players(table)
     of_sets = exact_index(table, interaction_index("SII", 2, players))
     of_sets[:, :players] = 0.0
-    return _matrix(of_sets[..., None], players)[..., 0]
+    return pair_matrix(of_sets[..., None], players)[..., 0]
 
 
 def exact_second_differences(table: Tensor) -> Tensor:
