@@ -20,6 +20,7 @@ from shearshap import (
     importance,
     plots,
 )
+from shearshap.engine.importance import _variance_doubt
 from shearshap.result.importance import LossImportance
 
 mpl.use("Agg")
@@ -77,6 +78,7 @@ def test_independent_features_have_the_same_importance_given_the_others(kind: An
     )
     marginal = importance(predict, ROWS[:600], LABELS[:600], loss="mse", background=ROWS, seed=1)
     assert "10,000 samples of features that move together" in table.background
+    assert "not the fit of the distribution" in str(table)
     assert table.base_loss - table.loss == pytest.approx(table.values.sum(), abs=1e-9)
     both = np.hypot(table.standard_errors, marginal.standard_errors)
     assert (np.abs(table.values - marginal.values) <= 3 * both + 0.02).all()
@@ -130,6 +132,16 @@ def test_intervals_hold() -> None:
         )
         held.append((table.lower <= TRUTH) & (table.upper >= TRUTH))
     assert np.mean(np.array(held)[:, :4]) >= 0.9  # the last one is null, and known
+
+
+def test_few_large_residuals_have_few_degrees_of_freedom() -> None:
+    rng = np.random.default_rng(0)
+    gaussian = rng.normal(size=(400, 1))
+    assert _variance_doubt(gaussian, 399)[0] == pytest.approx(2 / 399, rel=0.3)
+    rare = (np.arange(400) < 4).astype(float)[:, None]
+    # the variance of so rare an event is known as by about 4 rows
+    assert _variance_doubt(rare - rare.mean(), 399)[0] == pytest.approx(1 / 4, rel=0.1)
+    assert _variance_doubt(np.zeros((5, 1)), 4)[0] == 0.5
 
 
 def test_budget_tolerance_and_deadline() -> None:

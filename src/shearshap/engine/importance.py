@@ -299,7 +299,13 @@ class _Sampled:
         left = means - mean - centred[:, None] * slope
         of_blocks = (left**2).sum(axis=0) / (freedom * count)
         of_totals = slope**2 * totals.var(ddof=1) / len(totals)
-        return _Estimate(values, np.sqrt(of_blocks), np.sqrt(of_blocks + of_totals), freedom)
+        variance = of_blocks + of_totals
+        # of the estimated variance, relative to its square
+        doubt = of_blocks**2 * _variance_doubt(left, freedom)
+        doubt += of_totals**2 * _variance_doubt(totals - totals.mean(), len(totals) - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reliable = np.where(variance > 0, 2 * variance**2 / doubt, freedom)
+        return _Estimate(values, np.sqrt(of_blocks), np.sqrt(variance), reliable)
 
     def within(self, tol: float | None) -> bool:
         """Return whether all standard errors are below the tolerance.
@@ -344,7 +350,19 @@ class _Estimate:
     values: Floats  #: (p,)
     of_draws: Floats  #: (p,) standard errors, if the rows were all there are
     errors: Floats  #: (p,) standard errors, if the rows stand for others
-    freedom: int  #: degrees of freedom
+    freedom: Floats  #: (p,) degrees of freedom
+
+
+def _variance_doubt(residuals: Floats, freedom: float) -> Floats:
+    """Return the variance of s^2 / sigma^2, (p,), for residuals (n, p) or (n,) with the mean 0.
+
+    It is 2 / freedom for a Gaussian, and larger by the excess kurtosis / n if few of the residuals
+    are large, as those of a rare class are.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kurtosis = (residuals**4).mean(axis=0) / (residuals**2).mean(axis=0) ** 2
+    excess = np.nan_to_num(kurtosis - 3).clip(0)
+    return np.asarray(2 / freedom + excess / len(residuals))
 
 
 def _others(coalitions: Tensor) -> list[int]:

@@ -209,6 +209,11 @@ class LossImportance(Importance):
     @property
     def interval_words(self) -> str:
         """What the intervals cover, in a sentence."""
+        if "move together" in self.background:
+            return (
+                "Intervals cover the choice of rows, draws and coalitions, not the fit of the "
+                "distribution."
+            )
         return "Intervals cover the choice of rows, background rows and coalitions."
 
     def __repr__(self) -> str:
