@@ -78,7 +78,7 @@ def test_independent_features_have_the_same_importance_given_the_others(kind: An
     )
     marginal = importance(predict, ROWS[:600], LABELS[:600], loss="mse", background=ROWS, seed=1)
     assert "10,000 samples of features that move together" in table.background
-    assert "not the fit of the distribution" in str(table)
+    assert "not how well 4,000 training rows show" in str(table)
     assert table.base_loss - table.loss == pytest.approx(table.values.sum(), abs=1e-9)
     both = np.hypot(table.standard_errors, marginal.standard_errors)
     assert (np.abs(table.values - marginal.values) <= 3 * both + 0.02).all()

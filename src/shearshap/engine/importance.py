@@ -340,6 +340,7 @@ class _Sampled:
             loss=float(self.losses.mean()),
             evaluations=self.evaluations,
             background=self.named.inputs.background_description,
+            notes=() if self.game.sampler is None else self.game.sampler.distribution.notes,
         )
 
 
