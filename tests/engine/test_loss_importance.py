@@ -92,6 +92,7 @@ def test_features_that_move_together_share_their_importance() -> None:
     np.testing.assert_allclose(table.values, 0.5 * table.base_loss, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_few_background_rows_at_a_time_make_no_bias() -> None:
     rows = ROWS[:64]
     labels = (ROWS[:64, 0] > 0).astype(int)
@@ -119,6 +120,7 @@ def test_few_background_rows_at_a_time_make_no_bias() -> None:
     np.testing.assert_allclose(found.mean(axis=0), truth, atol=float(4 * error.max()) + 2e-3)
 
 
+@pytest.mark.slow
 def test_intervals_hold() -> None:
     """Of other rows, labels and draws: at least 90 % of 95 % intervals."""
     held = []
