@@ -19,7 +19,7 @@ from shearshap_lab.baselines import BASELINES
 def test_the_public_names() -> None:
     assert shearshap.__all__ == [
         "METHODS", "Auto", "BudgetError", "CoarseToFine", "Conditional", "Exact", "Explainer", "Explanation", "InputError", "Kernel", "Kriging", "Leverage", "MethodError",
-        "ModelError", "Permutation", "Shear", "ShearError", "ShearWarning", "Welford", "explain", "explain_game",
+        "ModelError", "Permutation", "Prompt", "Shear", "ShearError", "ShearWarning", "Welford", "explain", "explain_game",
         "importance", "model_game", "value_data", "value_members",
     ]  # fmt: skip
 
@@ -30,11 +30,11 @@ def test_the_signatures_that_stay() -> None:
 
     assert parameters(shearshap.explain) == [
         "model", "rows", "background", "budget", "method", "groups", "output", "scale", "returns", "multilabel", "feature_names", "output_names", "tol",
-        "interactions", "interaction_index", "deadline", "batch_size", "device", "seed", "drop_null", "semivalue", "loss", "y", "index", "progress", "reference",
+        "interactions", "interaction_index", "deadline", "batch_size", "device", "seed", "drop_null", "semivalue", "loss", "y", "text", "answer", "index", "progress", "reference",
     ]  # fmt: skip
     assert parameters(shearshap.Explainer) == [
         "model", "background", "method", "groups", "output", "scale", "returns", "multilabel", "feature_names", "output_names", "batch_size",
-        "device", "seed", "drop_null", "semivalue", "loss", "y",
+        "device", "seed", "drop_null", "semivalue", "loss", "y", "text",
     ]  # fmt: skip
     run = [
         "budget",
@@ -43,6 +43,7 @@ def test_the_signatures_that_stay() -> None:
         "interaction_index",
         "deadline",
         "y",
+        "answer",
         "index",
         "progress",
     ]

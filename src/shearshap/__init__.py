@@ -18,6 +18,7 @@ from shearshap.errors import (
 
 if TYPE_CHECKING:
     from shearshap.data.background import Conditional
+    from shearshap.data.texts import Prompt
     from shearshap.engine.importance import importance
     from shearshap.explainer import Explainer, explain, explain_game, model_game
     from shearshap.methods import (
@@ -53,6 +54,7 @@ __all__ = [
     "MethodError",
     "ModelError",
     "Permutation",
+    "Prompt",
     "Shear",
     "ShearError",
     "ShearWarning",
@@ -71,6 +73,7 @@ _MODULES = {
     **dict.fromkeys(("value_data", "value_members"), "valuation"),
     "Conditional": "data.background",
     "Explanation": "result.explanation",
+    "Prompt": "data.texts",
     "importance": "engine.importance",
 }
 """The modules that the public names come from; those of the errors are there already."""

@@ -81,9 +81,12 @@ def solve(task: Task, run: Run, progress: bool | None = None) -> Generator[Expla
     """Return the explanations of a task's rows, block by block."""
     options = task.options
     check_text_model(options.model, task.rows, options.background)
-    if options.loss is not None and takes_texts(options.model):
-        raise InputError("loss: expected a model of tables or arrays, got a text classifier")
-    blocks = text_blocks if takes_texts(options.model) else _blocks
+    reads_texts = takes_texts(options)
+    if options.loss is not None and reads_texts:
+        raise InputError("loss: expected a model of tables or arrays, got one of texts")
+    if task.answer is not None and not reads_texts:
+        raise InputError("answer: expected a language model with its tokenizer, to explain one")
+    blocks = text_blocks if reads_texts else _blocks
     return blocks(task, run, RowProgress(progress))
 
 
@@ -171,7 +174,7 @@ class PreparedExplainer:
 
 def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
     """Explain a sample of rows, and return what explains any others."""
-    if takes_texts(options.model):
+    if takes_texts(options):
         raise InputError(
             "prepare: every text has its own words, so nothing can be prepared in advance; call "
             "the explainer with the texts"

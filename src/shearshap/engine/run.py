@@ -74,6 +74,7 @@ class Options:
     semivalue: str | Sequence[float] = "shapley"
     loss: Loss = None
     y: Any = None
+    text: Any = None
 
     def run(
         self,
@@ -122,6 +123,7 @@ class Task:
     options: Options
     rows: Any
     index: Any = None  #: a column of ids, or a label for each row
+    answer: Any = None  #: of a language model: what it is asked to explain
 
 
 @dataclass(frozen=True)

@@ -185,6 +185,8 @@ def by_word(explanation: "Explanation", most: int | None = None) -> "Explanation
     for name, (letters, array) in axes.arrays(explanation).items():
         if letters.startswith("rpp"):
             fields[name] = None if most is None else _pair_sums(array, owners, len(words))
+        elif name in ("starts", "ends"):  # a word may be in several places
+            fields[name] = None
         elif letters.startswith("rp") and np.issubdtype(array.dtype, np.number):
             fields[name] = _sums(array, owners, len(words))
         elif letters.startswith("rp"):
@@ -227,6 +229,9 @@ def folded(explanation: "Explanation", depth: int) -> "Explanation":
             fields[name] = None
         elif name in ("values", "standard_errors"):
             fields[name] = _sums(array, owners, len(groups))
+    if explanation.starts is not None and explanation.ends is not None:
+        fields["starts"] = np.stack([explanation.starts[:, own].min(axis=1) for own in members], 1)
+        fields["ends"] = np.stack([explanation.ends[:, own].max(axis=1) for own in members], 1)
     if explanation.data is not None:
         single = np.array([len(own) == 1 for own in members])
         first = [own[0] for own in members]
