@@ -1,4 +1,4 @@
-"""Texts and prompts, and the parts of them that are players.
+r"""Texts and prompts, and the parts of them that are players.
 
 A prompt with fields, and what `groups` makes of it:
 
@@ -17,6 +17,7 @@ Letters: p parts, t tokens. A span is the place of a part in its text, (start, e
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from string import Formatter
 from typing import Any
 
@@ -32,7 +33,7 @@ _WIDE = "぀-ヿ㐀-䶿一-鿿豈-﫿"  # of languages without spaces each lette
 PATTERNS = {
     "words": re.compile(f"[{_WIDE}]|[^\\s{_WIDE}]+"),
     "sentences": re.compile(
-        r"\S(?:[^\n]*?[.!?]+[\"'”’)\]]*(?=\s|$)|[^\n]*?[。！？]|[^\n]*?(?=\s*(?:\n|$)))"
+        r"\S(?:[^\n]*?[.!?]+[\"'”\u2019)\]]*(?=\s|$)|[^\n]*?[。\uff01\uff1f]|[^\n]*?(?=\s*(?:\n|$)))"
     ),
     "lines": re.compile(r"\S(?:[^\n]*\S)?"),
     "paragraphs": re.compile(r"\S(?:(?:(?!\n[ \t]*\n)[\s\S])*\S)?"),
@@ -49,7 +50,7 @@ STAYS = "system"  #: the role of messages that stay unless they are asked for
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt made of a template and its fields; what is explained is the fields.
+    r"""A prompt made of a template and its fields; what is explained is the fields.
 
     The words of the template always stay. `groups` chooses the fields to explain: None takes all
     of them, "documents" the items of that field, ["documents", "examples"] those of two, and
@@ -59,7 +60,7 @@ class Prompt:
     Parameters
     ----------
     template
-        A text with the names of fields in braces, such as "{documents}\\n\\nQuestion: {question}".
+        A text with the names of fields in braces, such as "{documents}\n\nQuestion: {question}".
         Two braces stand for one.
     fields
         The text of each field, or a list of texts, such as retrieved documents or examples, each
@@ -252,15 +253,14 @@ class Parts:
         A token in two parts belongs to the one that has more of it, and a token of white space
         to the part that takes it along when it is removed.
         """
+        letters = np.array(self.spans).T
+        spaced = np.array([with_space(self.text, start, end) for start, end in self.spans]).T
         owner = np.full(len(tokens), -1)
-        spaced = [with_space(self.text, start, end) for start, end in self.spans]
-        for spans in (self.spans, spaced):
-            starts, ends = np.array(spans, dtype=np.int64).reshape(-1, 2).T
-            for token in np.flatnonzero(owner < 0).tolist():
-                start, end = tokens[token]
-                common = np.minimum(ends, end) - np.maximum(starts, start)
-                if len(common) and end > start and common.max() > 0:
-                    owner[token] = int(common.argmax())
+        for token, (start, end) in enumerate(tokens):
+            starts, ends = spaced if self.text[start:end].isspace() else letters
+            common = np.minimum(ends, end) - np.maximum(starts, start)
+            if end > start and common.max() > 0:
+                owner[token] = int(common.argmax())
         return owner
 
 
@@ -410,7 +410,7 @@ def _listed(given: Any) -> list[tuple[str, Any]]:
 
 def _check(text: str, found: list[_Part]) -> None:
     """Raise if parts overlap, or two of them have the same name."""
-    for part, following in zip(found, found[1:], strict=False):
+    for part, following in pairwise(found):
         if following.start < part.end:
             pieces = [repr(text[each.start : each.end]) for each in (part, following)]
             raise InputError(

@@ -23,6 +23,7 @@ from shearshap.data.display import row_labels
 from shearshap.data.texts import Parts, Passage, Prompt, is_chat, passage, text_parts
 from shearshap.engine.loop import Clock, ResultBuffer, RowProgress, blocks_of
 from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
+from shearshap.engine.plan import Plans
 from shearshap.engine.results import with_notes
 from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import Sampling
@@ -329,6 +330,8 @@ class _Scored(_Texts):
             )
         self.substitute = None if background in (None, "remove") else str(background)
         self.scorer = self._scorer(device)
+        self.batch = self._batch()
+        self.plans: dict[Any, Plans] = {}  #: of the last block, by its parts and groups
 
     def _scorer(self, device: torch.device) -> Scorer:
         """Return what evaluates coalitions."""
@@ -351,7 +354,7 @@ class _Scored(_Texts):
         self.outputs.check()
         return TextScorer(Predictor(adapted, self.outputs), self.parts, self.substitute)
 
-    def batch(self) -> Batch:
+    def _batch(self) -> Batch:
         """Return the size of batches, which is bounded by their time."""
         size = self.task.options.batch_size
         if size != "auto":
@@ -369,11 +372,13 @@ class _Scored(_Texts):
             self.scorer,
             numbers,
             len(first.names),
-            self.batch(),
+            self.batch,
             self.progress.evaluated,
             structure_of(first.paths),
         )
-        solver = Sampling(game, self.run, progress=self.progress)
+        key = (len(first.names), first.paths)
+        solver = Sampling(game, self.run, plans=self.plans.get(key), progress=self.progress)
+        self.plans = {key: solver.plans}
         try:
             block = solver.explain(slice(0, len(numbers)), buffer, clock)
         except ModelError as error:
@@ -463,7 +468,7 @@ class _Prompts(_Scored):
             batch_size=None if size == "auto" else positive_int("batch_size", size),
         )
 
-    def batch(self) -> Batch:
+    def _batch(self) -> Batch:
         """Return the size of batches between two looks at the clock."""
         return Batch(MAX_AT_ONCE, Pace(DEFAULT_BATCH))
 

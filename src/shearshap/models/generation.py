@@ -18,9 +18,10 @@ Letters: n sequences, t tokens, a tokens of an answer, k outputs, v tokens that 
 
 import copy
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ GENERATED_AT_ONCE = 16  #: prompts
 
 
 def language_model(model: Any) -> "LanguageModel | None":
-    """Adapt a pair (model, tokenizer) or a pipeline that generates texts; None for anything else."""
+    """Adapt a pair (model, tokenizer) or a pipeline that generates; None for anything else."""
     pair = model
     if not isinstance(model, tuple):
         if "transformers" not in libraries(model):
@@ -227,7 +228,7 @@ class LanguageModel:
             self.tokenizer.decode(ids[:end], clean_up_tokenization_spaces=False)
             for end in range(len(ids) + 1)
         ]
-        pieces = [after[len(before) :] for before, after in zip(texts, texts[1:], strict=False)]
+        pieces = [after[len(before) :] for before, after in pairwise(texts)]
         return Answer(np.array(ids, dtype=np.int64), tuple(pieces))
 
     def generated(self, prompts: Sequence[Ids], most: int, device: torch.device) -> list[Answer]:
@@ -314,49 +315,41 @@ class AnswerScorer:
     sums: Sequence[NDArray[np.float64]]  #: (a, k) for each text: which tokens add up to an output
     device: torch.device
     single: bool = True  #: whether there is one output, and no axis of outputs
-    batch_size: int | None = None
+    batch_size: int | None = None  #: sequences in one forward, if the user says so
     tokens: int = field(init=False)  #: in one forward at most; halved when memory runs out
     _prefix: tuple[tuple[int, ...], Any] = field(default=((), None), init=False)
 
     def __post_init__(self) -> None:
         """Set the size of forwards."""
-        self.tokens = MAX_TOKENS["cpu" if self.device.type == "cpu" else "other"]
+        self.tokens = MAX_TOKENS[self._kind]
 
     def __call__(self, texts: NDArray[np.int64], coalitions: NDArray[np.bool_]) -> Tensor:
         """Map numbers of texts (n,) and coalitions of their parts (n, p) to (n,) or (n, k)."""
-        inputs = [
-            self.inputs(text, own) for text, own in zip(texts.tolist(), coalitions, strict=True)
-        ]
-        prefixes = [self._prefix_of(text) for text in texts.tolist()]
-        lengths = [len(own) for own in inputs]
-        order = sorted(range(len(texts)), key=lambda row: (prefixes[row], -lengths[row]))
-        found = torch.zeros(len(texts), self.sums[0].shape[1], dtype=torch.float64)
-        waiting = [order]
+        numbers = texts.tolist()
+        inputs = [self.inputs(text, own) for text, own in zip(numbers, coalitions, strict=True)]
+        prefixes = [self._prefix_of(text) for text in numbers]
+        order = sorted(range(len(inputs)), key=lambda row: (prefixes[row], -len(inputs[row])))
+        alike = groupby(order, key=lambda row: prefixes[row])
+        waiting = [(prefix, list(rows)) for prefix, rows in alike]
+        limit = self._byte_limit()
+        found: list[tuple[list[int], Tensor]] = []
         while waiting:
-            rows = waiting.pop()
-            prefix = prefixes[rows[0]]
-            if prefix != prefixes[rows[-1]]:
-                cut = next(at for at, row in enumerate(rows) if prefixes[row] != prefix)
-                waiting += [rows[cut:], rows[:cut]]
-                continue
-            if not self._fits([lengths[row] for row in rows], prefix):
+            prefix, rows = waiting.pop()
+            prompts = [inputs[row] for row in rows]
+            answers = [self.answers[numbers[row]].ids for row in rows]
+            if not self._fits(prompts, answers, len(prefix), limit):
                 half = len(rows) // 2
-                waiting += [rows[half:], rows[:half]]
+                waiting += [(prefix, rows[half:]), (prefix, rows[:half])]
                 continue
-            answers = [self.answers[texts[row]].ids for row in rows]
             try:
-                each = self._forward([inputs[row] for row in rows], answers, prefix).cpu()
+                # not fetched yet, so that an accelerator computes while the next are made ready
+                found.append((rows, self._forward(prompts, answers, prefix)))
             except Exception as error:
                 if len(rows) == 1 or not out_of_memory(error):
                     raise
-                self.tokens = max(1, len(rows) * max(lengths[row] for row in rows) // 2)
-                waiting.append(rows)
-                continue
-            for row, own in zip(rows, each, strict=True):
-                sums = torch.from_numpy(self.sums[texts[row]])
-                found[row] = own[: len(sums)] @ sums
-        placed = found.to(self.device)
-        return placed[:, 0] if self.single else placed
+                self.tokens = max(1, len(rows) * len(prompts[0]) // 2)
+                waiting.append((prefix, rows))
+        return self._summed(numbers, found)
 
     def inputs(self, text: int, coalition: NDArray[np.bool_]) -> Ids:
         """Return the tokens of a prompt with some of its parts."""
@@ -371,37 +364,58 @@ class AnswerScorer:
             )
         return np.array([start])
 
+    def _summed(self, numbers: list[int], found: list[tuple[list[int], Tensor]]) -> Tensor:
+        """Return outputs (n,) or (n, k), the sums of log-probabilities of tokens."""
+        outputs = np.empty((len(numbers), self.sums[0].shape[1]))
+        for rows, each in found:
+            for row, own in zip(rows, each.cpu().numpy(), strict=True):
+                sums = self.sums[numbers[row]]
+                outputs[row] = own[: len(sums)] @ sums
+        placed = torch.from_numpy(outputs).to(self.device)
+        return placed[:, 0] if self.single else placed
+
+    # The size of forwards
+
+    @property
+    def _kind(self) -> str:
+        return "cpu" if self.device.type == "cpu" else "other"
+
+    @cached_property
+    def _config(self) -> Any:
+        """The configuration of the model, or of the part of it that reads texts."""
+        return self.language.model.config.get_text_config()
+
     def _prefix_of(self, text: int) -> tuple[int, ...]:
-        """Return the tokens that are worth to be kept for all coalitions of a text."""
+        """Return the tokens of a text whose keys and values are worth keeping."""
         prompt = self.prompts[text]
         prefix = prompt.prefix
         is_long = len(prefix) >= max(MIN_PREFIX, len(prompt.ids) // 4)
         return prefix if is_long and not self.language.is_encoder_decoder else ()
 
-    def _fits(self, lengths: list[int], prefix: tuple[int, ...]) -> bool:
-        """Return whether sequences of some lengths are small enough for one forward."""
-        count = len(lengths)
+    def _byte_limit(self) -> int:
+        """Return the bytes that logits, or keys and values, may take."""
+        free = free_memory(self.device)
+        most = MAX_BYTES[self._kind]
+        return most if free is None else min(most, free // 4)
+
+    def _fits(self, prompts: list[Ids], answers: list[Ids], prefix: int, limit: int) -> bool:
+        """Return whether prompts, the longest first, are small enough for one forward."""
+        count = len(prompts)
         if count == 1:
             return True
         if self.batch_size is not None:
             return count <= self.batch_size
-        longest = max(lengths)
-        answer = max(len(answer.ids) for answer in self.answers)
-        kind = "cpu" if self.device.type == "cpu" else "other"
-        most = MAX_BYTES[kind]
-        free = free_memory(self.device)
-        if free is not None:
-            most = min(most, free // 4)
-        span = answer if self.language.is_encoder_decoder else longest - min(lengths) + answer
-        logits = 4 * count * span * int(self.language.model.config.get_text_config().vocab_size)
+        answer = max(map(len, answers))
+        longest = len(prompts[0])
+        span = answer if self.language.is_encoder_decoder else longest - len(prompts[-1]) + answer
+        logits = 4 * count * span * int(self._config.vocab_size)
         kept = count * (longest + answer) * self._bytes_a_token if prefix else 0
-        fresh = longest - len(prefix) + answer
-        return count * fresh <= self.tokens and max(logits, kept) <= most
+        return count * (longest - prefix + answer) <= self.tokens and max(logits, kept) <= limit
 
     @cached_property
     def _bytes_a_token(self) -> int:
         """What keys and values of a token take, in bytes."""
-        config = self.language.model.config.get_text_config()
+        config = self._config
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         size = getattr(config, "head_dim", None)
         size = size or config.hidden_size // config.num_attention_heads
@@ -412,16 +426,16 @@ class AnswerScorer:
     def _forward(self, prompts: list[Ids], answers: list[Ids], prefix: tuple[int, ...]) -> Tensor:
         """Return the log-probabilities of answers' tokens, (n, a) in double precision."""
         if self.language.is_encoder_decoder:
-            logits, first = self._decoded(prompts, answers)
+            logits, place = self._decoded(prompts, answers)
         else:
-            logits, first = self._continued(prompts, answers, prefix)
+            logits, place = self._continued(prompts, answers, prefix)
         targets, mask = _padded(answers)
         wanted = torch.from_numpy(targets).to(logits.device)
         rows = torch.arange(len(answers), device=logits.device)
-        place = first.to(logits.device)
+        before = place.to(logits.device)
         steps = []
-        for token in range(targets.shape[1]):  # one at a time, since 32 bits take twice the memory
-            own = logits[rows, (place + token).clamp(max=logits.shape[1] - 1)].float()
+        for token in range(targets.shape[1]):  # one at a time: 32 bits for all would take memory
+            own = logits[rows, (before + token).clamp(max=logits.shape[1] - 1)].float()
             chosen = own.gather(1, wanted[:, token : token + 1])[:, 0]
             steps.append(chosen.double() - own.logsumexp(dim=1).double())
         return torch.stack(steps, dim=1) * torch.from_numpy(mask).to(logits.device)
@@ -429,49 +443,49 @@ class AnswerScorer:
     def _continued(
         self, prompts: list[Ids], answers: list[Ids], prefix: tuple[int, ...]
     ) -> tuple[Tensor, Tensor]:
-        """Return logits (n, t, v) of a causal model, and the place (n,) before each answer."""
+        """Return logits (n, t, v) of a causal model, and the place (n,) before each answer.
+
+        They are computed only from before the first answer on, up to before the last token.
+        """
         done = len(prefix)
         whole = [
             np.concatenate((prompt[done:], answer[:-1]))
             for prompt, answer in zip(prompts, answers, strict=True)
         ]
-        ids, _ = _padded(whole)
-        place = torch.tensor([len(prompt) - done - 1 for prompt in prompts])
-        lengths = torch.tensor([len(answer) for answer in answers])
+        place = np.array([len(prompt) - done - 1 for prompt in prompts])
         first = int(place.min())
-        last = int((place + lengths).max())
+        last = max(map(len, whole))
         options: dict[str, Any] = {"use_cache": False}
         if prefix:
-            options = {"use_cache": True, "past_key_values": self._kept(prefix, len(ids))}
-        keeps = self._takes_places
-        if keeps:
+            options = {"use_cache": True, "past_key_values": self._kept(prefix, len(prompts))}
+        if self._keeps_logits:
             options["logits_to_keep"] = torch.arange(first, last, device=self.device)
-        logits = self.language.model(
-            input_ids=torch.from_numpy(ids).to(self.device), **options
-        ).logits
-        return logits if keeps else logits[:, first:last], place - first
+        ids = torch.from_numpy(_padded(whole)[0]).to(self.device)
+        logits = self.language.model(input_ids=ids, **options).logits
+        if not self._keeps_logits:
+            logits = logits[:, first:]
+        return logits, torch.from_numpy(place - first)
 
     @cached_property
-    def _takes_places(self) -> bool:
-        """Whether the model computes logits only where they are needed."""
+    def _keeps_logits(self) -> bool:
+        """Whether the model can compute logits only at some places."""
         return "logits_to_keep" in inspect.signature(self.language.model.forward).parameters
 
     def _kept(self, prefix: tuple[int, ...], count: int) -> Any:
-        """Return keys and values of a prefix, for each of so many sequences."""
+        """Return the keys and values of a prefix, once for each of so many sequences."""
         if self._prefix[0] != prefix:
             ids = torch.tensor([prefix], device=self.device)
-            options = {"logits_to_keep": 1} if self._takes_places else {}
+            options = {"logits_to_keep": 1} if self._keeps_logits else {}
             made = self.language.model(input_ids=ids, use_cache=True, **options)
             self._prefix = (prefix, made.past_key_values)
-        cache = copy.deepcopy(self._prefix[1])
+        cache = copy.deepcopy(self._prefix[1])  # the model adds to it
         cache.batch_repeat_interleave(count)
         return cache
 
     def _decoded(self, prompts: list[Ids], answers: list[Ids]) -> tuple[Tensor, Tensor]:
         """Return logits (n, a, v) of a decoder, and the place (n,) before each answer."""
         ids, mask = _padded(prompts)
-        config = self.language.model.config
-        start = config.decoder_start_token_id
+        start = self.language.model.config.decoder_start_token_id
         before = [np.concatenate(([start], answer[:-1])) for answer in answers]
         logits = self.language.model(
             input_ids=torch.from_numpy(ids).to(self.device),

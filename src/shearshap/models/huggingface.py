@@ -61,8 +61,8 @@ def check_text_model(model: Any, rows: Any, background: Any) -> None:
         )
     if not is_module and task not in (None, "text-classification", "text-generation"):
         raise InputError(
-            f"model: expected a pipeline for 'text-classification' or 'text-generation', got one for "
-            f"{task!r}"
+            "model: expected a pipeline for the task 'text-classification' or 'text-generation', "
+            f"got one for {task!r}"
         )
 
 

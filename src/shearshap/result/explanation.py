@@ -506,7 +506,8 @@ class Explanation:
             value and standard_error.
 
         The columns of the tidy table are row (its label), output, feature, value, standard_error
-        (missing if there is none), data, base_value and prediction.
+        (missing if there is none), data, base_value and prediction. Those of texts have start and
+        end too, the place of a part in its text, and answer, what is explained of it.
         """
         from shearshap.result import frames as tabular
 

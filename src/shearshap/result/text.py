@@ -349,6 +349,10 @@ def explanation_text(explanation: "Explanation") -> str:
     above = list(filter(None, (repr(explanation), question(explanation))))
     if explanation.game is not None:
         return "\n".join([*above, ends_text(explanation), "", game_text(explanation)])
+    if explanation.texts is not None and explanation.starts is not None:
+        from shearshap.result.passages import passages_text
+
+        return "\n".join([*above, "", passages_text(explanation)])
     width = get_terminal_size((WIDTH, 24)).columns
     table = ""
     for players in range(8, 0, -1):
