@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Shear,
         Welford,
     )
+    from shearshap.models.endpoint import CompletionEndpoint
     from shearshap.result.explanation import Explanation
     from shearshap.valuation import value_data, value_members
 
@@ -43,6 +44,7 @@ __all__ = [
     "Auto",
     "BudgetError",
     "CoarseToFine",
+    "CompletionEndpoint",
     "Conditional",
     "Exact",
     "Explainer",
@@ -71,6 +73,7 @@ _MODULES = {
     **dict.fromkeys(__all__, "methods"),
     **dict.fromkeys(("Explainer", "explain", "explain_game", "model_game"), "explainer"),
     **dict.fromkeys(("value_data", "value_members"), "valuation"),
+    "CompletionEndpoint": "models.endpoint",
     "Conditional": "data.background",
     "Explanation": "result.explanation",
     "Prompt": "data.texts",

@@ -68,7 +68,7 @@ def model_of(kind: str) -> Any:
         return hf.GPT2LMHeadModel(hf.GPT2Config(**sizes, **small, initializer_range=0.4))
     small = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2}
     config = hf.T5Config(
-        **sizes, **small, decoder_start_token_id=0, pad_token_id=0, initializer_factor=3.0
+        **sizes, **small, decoder_start_token_id=0, pad_token_id=0, initializer_factor=1.0
     )
     return hf.T5ForConditionalGeneration(config)
 
@@ -147,3 +147,237 @@ def test_values_against_all_coalitions_one_by_one(
     np.testing.assert_allclose(answer.gap, 0, atol=1e-9)
     assert answer.answers is not None
     assert "".join(answer.answers[0, 1:]) == answer.answers[0, 0] == " In Italy"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_batches_and_kept_prefixes_change_nothing(
+    kind: str, pairs: dict[str, tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fixed = "Oslo is in Norway. " * 4
+    prompts = [Prompt(fixed + "{facts} Answer:", {"facts": facts}) for facts in (
+        "Rome is in Italy.", "Where is Rome? In Italy, of course.", "Oslo.",
+    )]  # fmt: skip
+    answers = [" Italy", " In Norway, of course.", " Rome"]
+
+    def values(**options: Any) -> Floats:
+        explainer = Explainer(pairs[kind], groups="words", output="tokens", **options)
+        return explainer(prompts, answer=answers, budget=64).values
+
+    kept = values()
+    alone = values(batch_size=1)
+    np.testing.assert_allclose(kept, alone, atol=1e-5)
+    monkeypatch.setattr(generation, "MIN_PREFIX", 10_000)
+    np.testing.assert_allclose(values(), alone, atol=1e-5)
+    monkeypatch.setitem(generation.MAX_TOKENS, "cpu", 100)
+    np.testing.assert_allclose(values(), alone, atol=1e-5)
+
+
+def test_the_prefix_goes_through_the_model_once(
+    pairs: dict[str, tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, tokenizer = pairs["llama"]
+    seen: list[tuple[int, ...]] = []
+    own = type(model).forward
+
+    def forward(self: Any, input_ids: Any = None, **rest: Any) -> Any:
+        seen.append(tuple(input_ids.shape))
+        return own(self, input_ids=input_ids, **rest)
+
+    monkeypatch.setattr(type(model), "forward", forward)
+    prompt = Prompt("Oslo is in Norway. " * 8 + "{facts} Answer:", {"facts": "Rome is in Italy."})
+    Explainer((model, tokenizer), groups="words")(prompt, answer=" Italy", budget=16)
+    length = len(tokenizer("Oslo is in Norway. " * 8)["input_ids"])
+    ones = [shape for shape in seen if shape[0] == 1]
+    assert len(ones) == 1
+    assert length - 3 <= ones[0][1] <= length
+    assert max(width for count, width in seen if count > 1) < 20
+
+
+def test_memory_that_runs_out_halves_the_forwards(
+    pairs: dict[str, tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, tokenizer = pairs["gpt2"]
+    wanted = Explainer((model, tokenizer))(PROMPT, answer=" Italy", budget=64)
+    own = type(model).forward
+
+    def forward(self: Any, input_ids: Any = None, **rest: Any) -> Any:
+        if len(input_ids) > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return own(self, input_ids=input_ids, **rest)
+
+    monkeypatch.setattr(type(model), "forward", forward)
+    halved = Explainer((model, tokenizer))(PROMPT, answer=" Italy", budget=64)
+    np.testing.assert_allclose(halved.values, wanted.values, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "t5"])
+def test_the_generated_answer_is_the_models_own(
+    kind: str, pairs: dict[str, tuple[Any, Any]]
+) -> None:
+    model, tokenizer = pairs[kind]
+    prompts = [PROMPT, "Where is Rome?"]
+    explained = Explainer((model, tokenizer), groups="sentences")(prompts, answer=3)
+    assert explained.notes == ("The answer was generated, greedily, with at most 3 tokens.",)
+    for prompt, answer in zip(prompts, explained.answers, strict=True):  # type: ignore[arg-type]
+        ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
+        made = model.generate(ids, max_new_tokens=3, do_sample=False, pad_token_id=1)[0]
+        new = made[1:] if kind == "t5" else made[ids.shape[1] :]
+        assert answer == tokenizer.decode(new, skip_special_tokens=True)
+
+
+def test_sentences_of_an_answer_add_up(pairs: dict[str, tuple[Any, Any]]) -> None:
+    answer = " In Italy. Oslo is in Norway."
+    both = [PROMPT, "Where is Oslo? Answer:"]
+    parts = Explainer(pairs["llama"], groups="sentences", output="sentences")(
+        both, answer=[answer, " In Norway."]
+    )
+    assert parts.output_names == ["answer", "sentence 0", "sentence 1"]
+    assert parts.answers is not None
+    assert parts.answers.tolist() == [
+        [answer, " In Italy.", " Oslo is in Norway."],
+        [" In Norway.", " In Norway.", ""],
+    ]
+    np.testing.assert_allclose(parts.values[..., 1:].sum(axis=2), parts.values[..., 0])
+    assert (parts.values[1, :, 2] == 0).all()
+    total = Explainer(pairs["llama"], groups="sentences")(both, answer=[answer, " In Norway."])
+    np.testing.assert_allclose(total.values, parts.values[..., 0], atol=1e-9)
+    assert total.scale == "log-probability"
+
+
+def test_a_chat_keeps_its_template_and_its_system_prompt(pairs: dict[str, tuple[Any, Any]]) -> None:
+    model, tokenizer = pairs["qwen2"]
+    chat = [
+        {"role": "system", "content": "Oslo is in Norway."},
+        {"role": "user", "content": " Rome is in Italy. "},
+        {"role": "assistant", "content": "Of course."},
+        {"role": "user", "content": Prompt("{facts} Where is {city}?", {"facts": ["Rome.", "Oslo."], "city": "Rome"})},
+    ]  # fmt: skip
+    explainer = Explainer((model, tokenizer), groups="messages")
+    answer = explainer([chat], answer="Italy")
+    assert answer.feature_names == ["user 1", "assistant 2", "facts 0", "facts 1", "city"]
+    empty = (
+        "<|system|>\nOslo is in Norway.<|end|>\n<|user|>\n<|end|>\n<|assistant|>\n<|end|>\n"
+        "<|user|>\n Where is?<|end|>\n<|assistant|>\n"
+    )
+    (text,) = answer.texts  # type: ignore[misc]
+    assert text == (
+        "<|system|>\nOslo is in Norway.<|end|>\n<|user|>\nRome is in Italy.<|end|>\n"
+        "<|assistant|>\nOf course.<|end|>\n<|user|>\nRome.\nOslo. Where is Rome?<|end|>\n"
+        "<|assistant|>\n"
+    )
+    ids = tokenizer("Italy", add_special_tokens=False)["input_ids"]
+    for end, words in ((answer.predictions, text), (answer.base_values, empty)):
+        prompt = tokenizer(words, add_special_tokens=False)["input_ids"]
+        np.testing.assert_allclose(end[0], log_probabilities(model, prompt, ids).sum(), atol=2e-5)
+    system = Explainer((model, tokenizer), groups=("system", "words"))([chat], answer="Italy")
+    assert system.feature_names == ["Oslo", "is", "in", "Norway."]
+    facts = Explainer((model, tokenizer), groups=["facts"])([chat, chat], answer="Italy")
+    assert facts.feature_names == ["facts 0", "facts 1"]
+
+
+@pytest.mark.parametrize(
+    ("background", "wanted"),
+    [("pad", "</s>" * 5), ("...", "..."), ("remove", "")],
+)
+def test_what_stands_in_for_absent_parts(
+    background: str, wanted: str, pairs: dict[str, tuple[Any, Any]]
+) -> None:
+    model, _ = pairs["gpt2"]
+    tokenizer = tokenizer_of("gpt2")
+    tokenizer.pad_token = "</s>"
+    prompt = "Where is Rome? Rome is in Italy. Answer:"
+    explainer = Explainer((model, tokenizer), background, groups={"fact": " Rome is in Italy."})
+    answer = explainer(prompt, answer=" Italy")
+    ids = tokenizer(" Italy")["input_ids"]
+    fact = len(tokenizer(" Rome is in Italy.")["input_ids"])
+    assert fact == 5
+    before = tokenizer("Where is Rome?" + wanted + " Answer:")["input_ids"]
+    np.testing.assert_allclose(
+        answer.base_values[0], log_probabilities(model, before, ids).sum(), atol=2e-5
+    )
+
+
+def test_an_empty_prompt_begins_with_the_first_token(pairs: dict[str, tuple[Any, Any]]) -> None:
+    model, tokenizer = pairs["gpt2"]
+    assert tokenizer.pad_token is None
+    answer = Explainer((model, tokenizer))("Rome is", answer=" in")
+    ids = tokenizer(" in")["input_ids"]
+    wanted = log_probabilities(model, [0], ids).sum()
+    np.testing.assert_allclose(answer.base_values[0], wanted, atol=1e-5)
+
+
+def test_pipelines_half_precision_and_models_that_are_spread(
+    pairs: dict[str, tuple[Any, Any]],
+) -> None:
+    from transformers import pipeline
+
+    model, tokenizer = pairs["llama"]
+    wanted = Explainer((model, tokenizer), groups="sentences")(PROMPT, answer=" Italy")
+    piped = Explainer(
+        pipeline("text-generation", model=model, tokenizer=tokenizer), groups="sentences"
+    )
+    np.testing.assert_allclose(piped(PROMPT, answer=" Italy").values, wanted.values, atol=1e-6)
+    half = model_of("llama").eval().to(torch.bfloat16)
+    half.hf_device_map = {"": "cpu"}
+    rough = Explainer((half, tokenizer), groups="sentences")(PROMPT, answer=" Italy")
+    assert next(half.parameters()).dtype is torch.bfloat16
+    np.testing.assert_allclose(rough.predictions, wanted.predictions, rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "prompts", "answer", "message"),
+    [
+        ({}, "", " Italy", "rows: text 0 has no parts to explain: ''"),
+        ({}, ["Rome", "  "], " Italy", "rows: text 1 has no parts to explain"),
+        ({}, "Rome is", "", "answer: expected a text, got an empty one for prompt 0"),
+        ({}, ["Rome", "Oslo"], [" Italy"], "answer: expected a text, or 2 texts, one for each"),
+        ({}, "Rome", 0, "answer: expected a positive integer, got 0"),
+        ({}, "Rome is " * 200, " in", "tokens, and the model's context holds 256; shorten"),
+        (
+            {"groups": [(0, 6), (5, 7)]},
+            "Rome is",
+            " in",
+            "groups: parts overlap: 'Rome i' and 'is'",
+        ),
+        ({"groups": [(0, 9)]}, "Rome is", " in", "expected a span (start, end) in a text of 7"),
+        ({"groups": {"a": "Oslo"}}, "Rome is", " in", "got 'Oslo', which is in it 0 times"),
+        ({"groups": [(0, 1), (1, 3)]}, "Rome is", " in", "the part 'R' has no token of its own"),
+        ({"groups": "messages"}, "Rome is", " in", "expected a chat or a Prompt for 'messages'"),
+        ({"groups": "docs"}, "Rome is", " in", "groups: for texts, expected 'tokens', 'words'"),
+        ({"output": 1}, "Rome is", " in", "expected None, 'tokens' or 'sentences', got 1"),
+        ({"scale": "probability"}, "Rome is", " in", "the log-probability of an answer is"),
+        ({"background": "mask"}, "Rome is", " in", "the tokenizer has no mask token; try"),
+        ({"background": 0}, "Rome is", " in", "expected 'remove' or a text such as '...'"),
+        ({"loss": "mse"}, "Rome is", " in", "loss: expected a model of tables"),
+    ],
+)
+def test_bad_prompts(
+    options: dict[str, Any],
+    prompts: Any,
+    answer: Any,
+    message: str,
+    pairs: dict[str, tuple[Any, Any]],
+) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        Explainer(pairs["gpt2"], **options)(prompts, answer=answer)
+
+
+def test_an_answer_that_has_other_tokens_after_its_prompt_is_noted(
+    pairs: dict[str, tuple[Any, Any]],
+) -> None:
+    split = Explainer(pairs["gpt2"])("Where is R", answer="ome")
+    assert split.notes[0].startswith("The answer 'ome' has other tokens right after its prompt")
+    whole = Explainer(pairs["gpt2"])("Where is", answer=" Rome")
+    assert not whole.notes
+
+
+def test_labels_deadlines_and_streams(pairs: dict[str, tuple[Any, Any]]) -> None:
+    explainer = Explainer(pairs["gpt2"], groups="sentences")
+    prompts = [PROMPT, "Where is Rome?", PROMPT]
+    whole = explainer(prompts, answer=" Italy", index=["a", "b", "c"], deadline=60)
+    assert whole.index.tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(whole.values[0], whole.values[2], atol=1e-6)
+    streamed = list(explainer.stream(prompts, answer=" Italy"))
+    assert sum(map(len, streamed)) == 3
+    with pytest.raises(InputError, match="prepare: every text has its own words"):
+        explainer.prepare(prompts)

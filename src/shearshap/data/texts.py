@@ -234,27 +234,26 @@ class Parts:
     def text_with(self, present: NDArray[np.bool_], substitute: str | None = None) -> str:
         """Return the text with some of the parts, (p,) of bool.
 
-        The others are replaced by a substitute; None: they are removed, and so is the space beside
-        them.
+        The others are replaced by a substitute; None: they are removed. Of the white space on both
+        sides of what is removed, one stays.
         """
         kept = []
         done = 0
         for part in np.flatnonzero(~present).tolist():
             start, end = self.spans[part]
-            if substitute is None:
-                start, end = with_space(self.text, start, end)
-            kept += [self.text[done : max(start, done)], substitute or ""]
-            done = max(end, done)
-        return "".join((*kept, self.text[done:]))
+            kept += [self.text[done:start], _GAP if substitute is None else substitute]
+            done = end
+        text = "".join((*kept, self.text[done:]))
+        return _REMOVED.sub(_left, text) if substitute is None else text
 
     def owners(self, tokens: Sequence[Span]) -> NDArray[np.int64]:
         """Return the part that each token is in, by the spans of t tokens, (t,); -1: in none.
 
-        A token in two parts belongs to the one that has more of it, and a token of white space
-        to the part that takes it along when it is removed.
+        A token in two parts belongs to the one that has more of it. A token of white space, such
+        as a line break, belongs to the part before it, if that begins its line.
         """
         letters = np.array(self.spans).T
-        spaced = np.array([with_space(self.text, start, end) for start, end in self.spans]).T
+        spaced = np.array([_with_line_end(self.text, *span) for span in self.spans]).T
         owner = np.full(len(tokens), -1)
         for token, (start, end) in enumerate(tokens):
             starts, ends = spaced if self.text[start:end].isspace() else letters
@@ -264,19 +263,30 @@ class Parts:
         return owner
 
 
-def with_space(text: str, start: int, end: int) -> Span:
-    """Return a span with the white space that goes when its text is removed.
+_GAP = "\0"  #: stands for a removed part
+_REMOVED = re.compile(rf"\s*{_GAP}[\s{_GAP}]*")
 
-    That is the space after it on its line, or else before it. A whole line goes with its end.
+
+def _left(removed: "re.Match[str]") -> str:
+    """Return the white space that is left of a removed part, or of several, and what is around it.
+
+    A line break is kept rather than a space, and no space is left before a full stop.
     """
-    blank = " \t"
-    after = len(text) - len(text[end:].lstrip(blank))
-    if after > end and text[after : after + 1] not in ("", "\n"):
-        return start, after
-    before = len(text[:start].rstrip(blank))
-    if text[before - 1 : before] not in ("", "\n"):
-        return before, end
-    return before, len(text) - len(text[end:].lstrip())
+    spaces = removed.group().split(_GAP)
+    if removed.start() == 0:
+        return spaces[0]
+    if removed.end() == len(removed.string):
+        return spaces[-1]
+    widest = max(spaces, key=lambda space: (space.count("\n"), len(space)))
+    return widest if "\n" in widest or all(spaces) else ""
+
+
+def _with_line_end(text: str, start: int, end: int) -> Span:
+    """Return the span of a part; one that begins a line has the white space after it, too."""
+    before = text[:start].rstrip(" \t")
+    if before and not before.endswith("\n"):
+        return start, end
+    return start, len(text) - len(text[end:].lstrip())
 
 
 def text_parts(passage: Passage, groups: Any, tokens: Callable[[str], list[Span]] | None) -> Parts:

@@ -65,6 +65,16 @@ def language_model(model: Any) -> "LanguageModel | None":
     return LanguageModel(network, tokenizer) if hasattr(tokenizer, "decode") else None
 
 
+def chat_text(tokenizer: Any, messages: Any) -> str:
+    """Return the text that a tokenizer's chat template makes of messages, ready for an answer."""
+    if not getattr(tokenizer, "chat_template", None):
+        raise InputError(
+            "rows: a chat needs a tokenizer with a chat template, and there is none; pass a text"
+        )
+    text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    return str(text)
+
+
 @dataclass(frozen=True)
 class PromptTokens:
     """The tokens of a prompt, each followed by what stands in for it if its part is absent."""
@@ -90,6 +100,11 @@ class Answer:
 
     ids: Ids  #: (a,)
     pieces: tuple[str, ...]  #: (a,) the text of each token
+
+    @classmethod
+    def from_pieces(cls, pieces: Sequence[str]) -> "Answer":
+        """Return the answer of a model whose numbers of tokens are not known."""
+        return cls(np.arange(len(pieces)), tuple(pieces))
 
     @property
     def text(self) -> str:
@@ -136,15 +151,7 @@ class LanguageModel:
 
     def chat_text(self, messages: Any) -> str:
         """Return the text that the chat template makes of messages, ready for an answer."""
-        if not getattr(self.tokenizer, "chat_template", None):
-            raise InputError(
-                "rows: a chat needs a tokenizer with a chat template, and this one has none; pass "
-                "a text"
-            )
-        text = self.tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=False
-        )
-        return str(text)
+        return chat_text(self.tokenizer, messages)
 
     def token_spans(self, text: str) -> list[Span]:
         """Return where in a text its tokens are."""
@@ -207,7 +214,7 @@ class LanguageModel:
     # Answers
 
     def answer(self, text: str, parts: Parts, *, is_chat: bool) -> tuple[Answer, bool]:
-        """Return an answer in the tokens that it has after its prompt, and whether it has any.
+        """Return an answer in the tokens that it has after its prompt, and whether it has such.
 
         If a token would hold both the end of the prompt and the beginning of the answer, the
         answer is tokenised alone.
@@ -219,8 +226,6 @@ class LanguageModel:
             if both[: len(before)] == before and alone:
                 return self._answer(alone), True
         alone = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        if not alone:
-            raise InputError(f"answer: expected a text with tokens, got {text!r}")
         return self._answer(alone), self.is_encoder_decoder
 
     def _answer(self, ids: Sequence[int]) -> Answer:
@@ -251,12 +256,6 @@ class LanguageModel:
             )
             made = made[:, 1 if self.is_encoder_decoder else ids.shape[1] :].tolist()
             answers += [self._answer(self._until_end(tokens)) for tokens in made]
-        for number, answer in enumerate(answers):
-            if not len(answer.ids):
-                raise InputError(
-                    f"answer: the model ends its answer to prompt {number} before the first word; "
-                    "pass answer="
-                )
         return answers
 
     def _until_end(self, tokens: list[int]) -> list[int]:
@@ -433,9 +432,10 @@ class AnswerScorer:
         wanted = torch.from_numpy(targets).to(logits.device)
         rows = torch.arange(len(answers), device=logits.device)
         before = place.to(logits.device)
+        precise = torch.promote_types(logits.dtype, torch.float32)
         steps = []
         for token in range(targets.shape[1]):  # one at a time: 32 bits for all would take memory
-            own = logits[rows, (before + token).clamp(max=logits.shape[1] - 1)].float()
+            own = logits[rows, (before + token).clamp(max=logits.shape[1] - 1)].to(precise)
             chosen = own.gather(1, wanted[:, token : token + 1])[:, 0]
             steps.append(chosen.double() - own.logsumexp(dim=1).double())
         return torch.stack(steps, dim=1) * torch.from_numpy(mask).to(logits.device)
