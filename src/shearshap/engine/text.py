@@ -60,6 +60,7 @@ from shearshap.models.huggingface import (
 from shearshap.models.sklearn import reads_texts
 from shearshap.result import axes
 from shearshap.result.explanation import Explanation
+from shearshap.result.text import counted
 
 TEXTS_AT_ONCE = 64
 """Texts of a block at most."""
@@ -447,7 +448,7 @@ class _Answers(_Scored):
         if given is None or (isinstance(given, int) and not isinstance(given, bool)):
             most = DEFAULT_ANSWER if given is None else positive_int("answer", given)
             self.answers = self._generated(most)
-            note = f"The answer was generated, greedily, with at most {most} tokens."
+            note = f"The answer was generated, greedily, with at most {counted(most, 'token')}."
             self.notes = (*self.notes, note)
         else:
             texts = [given] * self.rows if isinstance(given, str) else list(given)
