@@ -218,11 +218,15 @@ def test_the_generated_answer_is_the_models_own(
     prompts = [PROMPT, "Where is Rome?"]
     explained = Explainer((model, tokenizer), groups="sentences")(prompts, answer=3)
     assert explained.notes == ("The answer was generated, greedily, with at most 3 tokens.",)
-    for prompt, answer in zip(prompts, explained.answers, strict=True):  # type: ignore[arg-type]
-        ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
-        made = model.generate(ids, max_new_tokens=3, do_sample=False, pad_token_id=1)[0]
-        new = made[1:] if kind == "t5" else made[ids.shape[1] :]
-        assert answer == tokenizer.decode(new, skip_special_tokens=True)
+    ids = [np.array(tokenizer(prompt)["input_ids"]) for prompt in prompts]
+    language = generation.LanguageModel(model, tokenizer)
+    answers = language.generated(ids, 3, torch.device("cpu"))
+    for prompt, answer, text in zip(ids, answers, explained.answers, strict=True):  # type: ignore[arg-type]
+        alone = torch.from_numpy(prompt)[None]
+        made = model.generate(alone, max_new_tokens=3, do_sample=False, pad_token_id=1)[0]
+        new = made[1:] if kind == "t5" else made[len(prompt) :]
+        assert answer.ids.tolist() == new.tolist()
+        assert answer.text == text
 
 
 def test_sentences_of_an_answer_add_up(pairs: dict[str, tuple[Any, Any]]) -> None:
@@ -369,6 +373,17 @@ def test_an_answer_that_has_other_tokens_after_its_prompt_is_noted(
     assert split.notes[0].startswith("The answer 'ome' has other tokens right after its prompt")
     whole = Explainer(pairs["gpt2"])("Where is", answer=" Rome")
     assert not whole.notes
+
+
+def test_a_letter_of_several_tokens(pairs: dict[str, tuple[Any, Any]]) -> None:
+    model, tokenizer = pairs["gpt2"]
+    explained = Explainer((model, tokenizer), output="tokens")("Where is", answer=" \u00e9\u2603.")
+    assert explained.answers is not None
+    pieces = explained.answers[0]
+    assert pieces[0] == " \u00e9\u2603."
+    assert len(pieces) == 1 + len(tokenizer(" \u00e9\u2603.")["input_ids"])
+    assert "" not in pieces.tolist()
+    assert "".join(pieces[1:]).replace("\ufffd", "") == pieces[0]
 
 
 def test_labels_deadlines_and_streams(pairs: dict[str, tuple[Any, Any]]) -> None:

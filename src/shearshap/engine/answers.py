@@ -121,7 +121,7 @@ class _Answers(ScoredTexts):
             matrix = np.zeros((len(answer.pieces), count))
             for output, tokens in enumerate(own):
                 matrix[tokens, output] = 1.0
-                self.pieces[row, output] = "".join(answer.pieces[token] for token in tokens)
+                self.pieces[row, output] = answer.joined(tokens)
             sums.append(matrix)
         return sums
 

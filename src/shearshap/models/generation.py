@@ -18,10 +18,10 @@ Letters: n sequences, t tokens, a tokens of an answer, k outputs, v tokens that 
 
 import copy
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,8 @@ ATTENTION = {"full_attention", "sliding_attention"}
 DEFAULT_ANSWER = 64  #: tokens of a generated answer, at most
 
 GENERATED_AT_ONCE = 16  #: prompts
+
+PARTIAL = "\ufffd"  #: what a token decodes to that holds only a part of a letter
 
 
 def language_model(model: Any) -> "LanguageModel | None":
@@ -112,7 +114,12 @@ class Answer:
     @property
     def text(self) -> str:
         """The whole answer."""
-        return "".join(self.pieces)
+        return self.joined(range(len(self.pieces)))
+
+    def joined(self, tokens: Iterable[int]) -> str:
+        """Return the text of some tokens."""
+        text = "".join(self.pieces[token] for token in tokens)
+        return text.replace(PARTIAL, "") or text[:1]
 
     def segments(self, kind: object) -> list[list[int]]:
         """Return the numbers of the tokens of each output: all, then by token or by sentence."""
@@ -150,6 +157,11 @@ class LanguageModel:
             raise InputError(
                 "model: this tokenizer does not report where in the text its tokens are; use a "
                 "fast tokenizer"
+            )
+        if self.is_encoder_decoder and self.model.config.decoder_start_token_id is None:
+            raise InputError(
+                "model: its configuration does not say how an answer begins; set "
+                "config.decoder_start_token_id"
             )
 
     def chat_text(self, messages: Any) -> str:
@@ -232,11 +244,15 @@ class LanguageModel:
         return self._answer(alone), self.is_encoder_decoder
 
     def _answer(self, ids: Sequence[int]) -> Answer:
-        texts = [
-            self.tokenizer.decode(ids[:end], clean_up_tokenization_spaces=False)
-            for end in range(len(ids) + 1)
-        ]
-        pieces = [after[len(before) :] for before, after in pairwise(texts)]
+        pieces = []
+        done = ""
+        for end in range(1, len(ids) + 1):
+            text = self.tokenizer.decode(ids[:end], clean_up_tokenization_spaces=False)
+            if text.endswith(PARTIAL):
+                pieces.append(PARTIAL)
+                continue
+            pieces.append(text[len(done) :] or " ")
+            done = text
         return Answer(np.array(ids, dtype=np.int64), tuple(pieces))
 
     def generated(self, prompts: Sequence[Ids], most: int, device: torch.device) -> list[Answer]:

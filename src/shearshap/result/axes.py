@@ -193,7 +193,7 @@ def spread(result: Result, names: Sequence[str]) -> Result:
         for axis in range(min(len(letters), array.ndim)):
             if letters[axis] == "p":
                 shape = (*array.shape[:axis], len(names), *array.shape[axis + 1 :])
-                whole = np.full(shape, declared(result)[name].fill, dtype=array.dtype)
+                whole = np.full(shape, declared(type(result))[name].fill, dtype=array.dtype)
                 whole[(slice(None),) * axis + (place,)] = array
                 array = whole
         fields[name] = None if "s" in letters else array
