@@ -133,7 +133,7 @@ def _cooperators(names: dict[str, Any], rows: int, rng: np.random.Generator) -> 
 def _choice(*cells: Any) -> dict[str, Any]:
     names = ("row", "player", "n", "selection", "draw", "cross_contribution", "error")
     line = dict(zip(names, cells, strict=True))
-    return {**line, "row": 10 + line["row"], "value": 1.0}
+    return {**line, "row": 10 + line["row"]}
 
 
 def _pairs(names: dict[str, Any], rng: np.random.Generator) -> pa.Table:

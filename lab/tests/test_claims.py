@@ -7,7 +7,7 @@ import pytest
 
 from browser import chromium, console, visit
 from made_records import EVALUATIONS, ORIGIN, records
-from shearshap_lab.experiments import page, report
+from shearshap_lab.experiments import page
 from shearshap_lab.experiments.claims import CLAIMS, findings
 from shearshap_lab.experiments.evidence import compare
 from shearshap_lab.experiments.results import every_network
@@ -96,7 +96,7 @@ def test_too_few_rows_leave_claims_open_and_the_report_says_so(rows: int) -> Non
 @pytest.mark.slow
 def test_the_report_is_written(tmp_path: Path) -> None:
     write_records(records(), tmp_path / "out" / "records", ORIGIN)
-    path = report(tmp_path / "out", docs=tmp_path / "docs")
+    path = page.report(tmp_path / "out", docs=tmp_path / "docs")
     html = path.read_text()
     assert (tmp_path / "docs" / "reproduction" / "report.html").read_text() == html
     short = (tmp_path / "docs" / "reproduction.md").read_text()

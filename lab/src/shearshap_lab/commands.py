@@ -266,13 +266,15 @@ def reproduce(
         shear paper reproduce all --processes 2 --docs docs
     """  # noqa: D301
     from shearshap.store import check_folder
-    from shearshap_lab import experiments
+    from shearshap_lab.experiments.page import printed, report
+    from shearshap_lab.experiments.runner import run
+    from shearshap_lab.experiments.spec import specifications
 
-    specs = experiments.specifications(what, rows=rows, rounds=rounds, quick=quick, path=path)
+    specs = specifications(what, rows=rows, rounds=rounds, quick=quick, path=path)
     folder = out or Path("out") / f"reproduce-{what}"
     check_folder(folder)
     command = ["shear", *sys.argv[1:]]
-    records = experiments.run(specs, folder, command=command, processes=processes)
-    report = experiments.report(folder, docs=docs)
-    typer.echo(experiments.printed(records))
-    typer.echo(f"\nrecords   {folder / 'records'}\nreport    {report}, for a browser")
+    records = run(specs, folder, command=command, processes=processes)
+    path = report(folder, docs=docs)
+    typer.echo(printed(records))
+    typer.echo(f"\nrecords   {folder / 'records'}\nreport    {path}, for a browser")

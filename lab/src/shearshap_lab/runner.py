@@ -99,7 +99,8 @@ def write_records(records: Mapping[str, pa.Table], folder: Path, origin: dict[st
     with written_whole(folder) as partial_folder:
         partial_folder.mkdir()
         for name, table in records.items():
-            pq.write_table(table, partial_folder / f"{name}.parquet")
+            path = partial_folder / f"{name}.parquet"
+            pq.write_table(table, path, compression="zstd", compression_level=19)
         (partial_folder / PROVENANCE).write_text(json.dumps(origin, indent=2) + "\n")
 
 

@@ -14,8 +14,7 @@ timings
     `seconds` for all `rows` of one call (way "batch"), or for `rows` calls of one row each, N
     evaluations at a time (way "one by one"). All methods are timed once in each round.
 cooperators
-    |phi_i(U) - phi_i(S + i)| = `error` of a player i of `value` phi_i(U), with sum_S eta_ij =
-    `cross_contribution`. Draw 0 has one random player of each row and every size of S, with S
+    |phi_i(U) - phi_i(S + i)| = `error` of a player i, with sum_S eta_ij = `cross_contribution`. Draw 0 has one random player of each row and every size of S, with S
     random or by "shear" (largest eta_ij); draws 1, 2, ... have every player whose value is not
     zero, random S, and n = 16 only.
 pairs
@@ -35,14 +34,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from shearshap.errors import InputError
 from shearshap.methods import METHODS, Shear
 from shearshap.methods.base import Method
 from shearshap_lab.baselines import BASELINES
 from shearshap_lab.data import criteo, uci
-from shearshap_lab.runner import read_records
+from shearshap_lab.runner import column, read_records
 
 Reading = Literal["authors", "paper", "paper-coin", "fair"]
 
@@ -73,6 +74,8 @@ ABLATIONS: dict[str, Method] = {
 """SHEAR without contributive cooperator selection (CCS), and without antithetical sampling (AS) in
 two readings: V_n random but unpaired, and V_n empty.
 """
+
+SCORES = ("ranking_accuracy", "faithfulness", "monotonicity")  #: metrics of which 1 is the best
 
 ABLATION_N = 16  #: evaluations a feature at which the paper ablates, selects and illustrates
 
@@ -212,7 +215,7 @@ STUDIES: dict[str, pa.Schema] = {
     ),
     "timings": _schema(text="way method machine", whole="n round rows", number="seconds"),
     "cooperators": _schema(
-        text="selection", whole="row player n draw", number="cross_contribution error value"
+        text="selection", whole="row player n draw", number="cross_contribution error"
     ),
     "pairs": _schema(whole="row player other", number="loss chain printed sure"),
     "selection_bound": _schema(
@@ -226,10 +229,36 @@ STUDIES: dict[str, pa.Schema] = {
 }
 """The columns of the records, by study."""
 
+DIGITS = {"estimates": 3, "cooperators": 3, "selection_bound": 4, "timings": 4}
+"""The significant digits of numbers that are kept, for studies of many records. Means of hundreds
+of them are known far better, and a whole run fits into 3 MB."""
+
 
 def joined(study: str, parts: list[pa.Table]) -> pa.Table:
     """Return the records of all parts of a study; no parts make an empty table."""
     return pa.concat_tables([STUDIES[study].empty_table(), *parts]).combine_chunks()
+
+
+def rounded(study: str, records: pa.Table) -> pa.Table:
+    """Return records with numbers to the digits that are kept; scores to one decimal more."""
+    digits = DIGITS.get(study)
+    if digits is None:
+        return records
+    columns = [
+        _rounded(column(records, field.name), digits, score=field.name in SCORES)
+        if pa.types.is_floating(field.type)
+        else records[field.name]
+        for field in records.schema
+    ]
+    return pa.table(columns, schema=records.schema)
+
+
+def _rounded(numbers: NDArray[np.float64], digits: int, *, score: bool) -> NDArray[np.float64]:
+    if score:
+        return np.round(numbers, digits + 1)
+    exponents = np.floor(np.log10(np.maximum(np.abs(numbers), np.finfo(float).tiny)))
+    unit = 10.0 ** (exponents - digits + 1)
+    return np.asarray(np.round(numbers / unit) * unit)
 
 
 def read(folder: Path | str) -> dict[str, pa.Table]:

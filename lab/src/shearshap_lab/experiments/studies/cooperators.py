@@ -86,7 +86,6 @@ def _among_chosen(
         "n": theory.coalitions_needed(size),
         "cross_contribution": eta[rows, target].gather(1, chosen).sum(dim=1).numpy(),
         "error": (among(game, target, chosen) - true).abs().numpy(),
-        "value": true.numpy(),
     }
     matters = _matter(truth.values)[np.arange(len(targets)), targets]
     return table(STUDIES["cooperators"], columns).filter(matters)
