@@ -118,10 +118,11 @@ def test_an_estimate_by_hand(out: Path, subject: Subject, method: str) -> None:
     truth = subject.truth.values
     for row in range(6):
         error = sum(abs(answer.values[row, i] - truth[row, i]) for i in range(13))
-        assert column(estimates, "absolute_error")[row] == pytest.approx(error)
+        # records are kept to three digits, and to four decimals of scores
+        assert column(estimates, "absolute_error")[row] == pytest.approx(error, rel=5.1e-3)
         drops = [answer.predictions[row] - _without(subject, row, i) for i in range(13)]
         assert column(estimates, "faithfulness")[row] == pytest.approx(
-            np.corrcoef(drops, answer.values[row])[0, 1]
+            np.corrcoef(drops, answer.values[row])[0, 1], abs=1e-4
         )
     assert set(column(estimates, "evaluations")) == {answer.evaluations}
     assert set(column(estimates, "derivative_passes")) == {answer.derivative_passes}
@@ -179,15 +180,15 @@ def test_remark_2_adds_the_bounds_of_those_left_out(out: Path, subject: Subject)
     pairs = where(records["pairs"], recipe="ours").to_pylist()
     printed = [row["printed"] for row in pairs if 3 in (row["player"], row["other"])]
     best = where(found, selection="bound", n=16, player=3)
-    assert column(best, "bound")[0] == pytest.approx(sum(sorted(printed)[:-3]))
-    assert (column(found, "error") <= column(found, "sure") + 1e-6).all()
+    assert column(best, "bound")[0] == pytest.approx(sum(sorted(printed)[:-3]), rel=1e-3)
+    assert (column(found, "error") <= 1.001 * column(found, "sure") + 1e-6).all()
     with subject.game([0]) as game:
         eta = cross_contribution(game)[0, 5].clone()
     eta[5] = -1
     slow = subgame(subject, 0, [5, *eta.argsort(descending=True)[:3].tolist()])
     error = abs(slow[5] - subject.truth.values[0, 5])
     own = where(found, selection="shear", n=16, player=5)
-    assert column(own, "error")[0] == pytest.approx(error, abs=1e-6)
+    assert column(own, "error")[0] == pytest.approx(error, rel=1e-3, abs=1e-6)
 
 
 def test_the_illustrated_row_explains_the_margin(out: Path, subject: Subject) -> None:
@@ -208,15 +209,15 @@ def test_timings_are_of_every_method_and_of_the_cost_models_parts(
     found = read(out / "records")["timings"]
     parts = {"forward", "derivatives"}
     batch, one_by_one = (where(found, way=way) for way in timings.WAYS)
-    assert set(batch["method"].to_pylist()) == {*SPEC.methods, *parts}
-    assert set(one_by_one["method"].to_pylist()) == {*SPEC.methods, *parts} - {"kriging"}
+    assert set(batch["method"].to_pylist()) == {*SPEC.timed_methods, *parts}
+    assert set(one_by_one["method"].to_pylist()) == {*SPEC.timed_methods, *parts} - {"kriging"}
     assert (column(found, "seconds") > 0).all()
     assert (set(column(batch, "rows")), set(column(one_by_one, "rows"))) == ({4}, {1})
     seen: list[int] = []
     with subject.trained.network.register_forward_hook(
         lambda _module, inputs, _output: seen.append(len(inputs[0]))
     ):
-        timings._work(subject, "one by one", "permutation-paper", 8)(slice(0, 2))
+        timings._work(subject, "one by one", "permutation-authors", 8)(slice(0, 2))
     # a row has its N for each of 13 features, N at a time
     assert max(seen) <= 8
     assert len(seen) > 2 * 13

@@ -10,7 +10,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from shearshap_lab import runner
-from shearshap_lab.experiments.spec import ABLATION_N, ABLATIONS, STUDIES, Records, Spec, joined, rounded
+from shearshap_lab.experiments.spec import (
+    ABLATION_N,
+    ABLATIONS,
+    STUDIES,
+    Records,
+    Spec,
+    joined,
+    rounded,
+)
 from shearshap_lab.experiments.studies import cooperators, estimates, timings
 from shearshap_lab.experiments.studies.estimates import Subject, prepare
 from shearshap_lab.provenance import code_hash, provenance, short_hash, versions
