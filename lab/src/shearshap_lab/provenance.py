@@ -26,7 +26,7 @@ UNRELATED = {
     *("claims.py", "commands.py", "evidence.py", "figures.py", "markdown.py", "page.py"),
     *("results.py", "statistics.py", "svg.py"),
 }
-"""Folders and files that no measured number depends on: they show numbers, or take them elsewhere."""
+"""Folders and files that no measured number depends on: they show numbers, or carry them away."""
 
 
 def provenance(command: str, seconds: float) -> dict[str, Any]:

@@ -14,9 +14,10 @@ timings
     `seconds` for all `rows` of one call (way "batch"), or for `rows` calls of one row each, N
     evaluations at a time (way "one by one"). All methods are timed once in each round.
 cooperators
-    |phi_i(U) - phi_i(S + i)| = `error` of a player i, with sum_S eta_ij = `cross_contribution`. Draw 0 has one random player of each row and every size of S, with S
-    random or by "shear" (largest eta_ij); draws 1, 2, ... have every player whose value is not
-    zero, random S, and n = 16 only.
+    |phi_i(U) - phi_i(S + i)| = `error` of a player i, with sum_S eta_ij = `cross_contribution`.
+    Draw 0 has one random player of each row and every size of S, with S random or by "shear"
+    (largest eta_ij); draws 1, 2, ... have every player whose value is not zero, random S, and
+    n = 16 only.
 pairs
     Theorems 1 and 2, for each pair: `loss` = phi_i(U) - phi_i(U - j), with its sign; `chain` =
     Delta_ij by second derivatives at the corners, as printed; the bound on |loss| by second
