@@ -15,14 +15,7 @@ import pyarrow.csv
 from shearshap.report import Series
 from shearshap_lab.experiments.spec import ABLATION_N, READINGS, Reading, Records, baselines
 from shearshap_lab.runner import column, values_of, where
-from shearshap_lab.statistics import (
-    Estimate,
-    Floats,
-    Interval,
-    Ints,
-    bootstrap,
-    bootstrap_variance,
-)
+from shearshap_lab.statistics import Estimate, Floats, Interval, mean_over
 
 METRICS: dict[str, str] = {
     "absolute_error": "absolute error",
@@ -127,7 +120,7 @@ class Networks:
         return dict(iter(frame.groupby(["method", "n"])))
 
     @cached_property
-    def _known(self) -> dict[tuple[str, int, str, bool], Estimate]:
+    def _known(self) -> dict[tuple[str, int, str], Estimate]:
         return {}
 
     def n(self, method: str = "shear") -> list[int]:
@@ -142,21 +135,20 @@ class Networks:
 
     def mean(self, method: str, n: int, metric: str) -> Estimate:
         """Return the mean of a metric over networks, rounds and rows."""
-        return self._estimate(method, n, metric, variance=False)
-
-    def variance(self, method: str, n: int, metric: str) -> Estimate:
-        """Return the variance over rounds of the mean over rows, its mean over networks."""
-        return self._estimate(method, n, metric, variance=True)
-
-    def _estimate(self, method: str, n: int, metric: str, *, variance: bool) -> Estimate:
-        key = (method, n, metric, variance)
+        key = (method, n, metric)
         if key not in self._known:
-            draw = bootstrap_variance if variance else bootstrap
-            self._known[key] = draw(list(self.cube(method, n, metric)), crossed=self._crossed)
+            cube = list(self.cube(method, n, metric))
+            self._known[key] = mean_over(cube, crossed=self.crossed)
         return self._known[key]
 
+    def spread(self, method: str, n: int, metric: str) -> Estimate:
+        """Return the variance of a metric over rows, of means over rounds."""
+        cube = self.cube(method, n, metric).mean(axis=1, keepdims=True)
+        squares = (cube - cube.mean(axis=2, keepdims=True)) ** 2
+        return mean_over(list(squares), crossed=self.crossed)
+
     @cached_property
-    def _crossed(self) -> bool:
+    def crossed(self) -> bool:
         """Whether all networks explain the same rows: by the authors' recipe they do."""
         rows = self.records["estimates"].to_pandas().groupby("seed")["row"].agg(frozenset)
         return bool(rows.nunique() == 1)
@@ -206,16 +198,23 @@ def random_cooperators(networks: Networks) -> pa.Table:
 def metric_interval(networks: Networks, method: str, n: int, metric: str) -> Interval:
     """Return the mean of a metric with its interval, which stays within the possible numbers."""
     mean = networks.mean(method, n, metric)
-    return mean.positive_interval() if metric == "absolute_error" else mean.interval().within(-1, 1)
+    if metric == "absolute_error":
+        return mean.positive_interval()
+    return mean.bounded_interval(-1 if metric == "faithfulness" else 0, 1)
 
 
-def speeds(timings: pa.Table, way: str, method: str) -> tuple[Ints, Floats]:
-    """Return n, and rows a second (n, 3): the first tenth, the median and the last of timings."""
-    own = where(timings, way=way, method=method)
-    n = column(own, "n")
-    rates = column(own, "rows") / column(own, "seconds")
-    tenths = [np.quantile(rates[n == each], (0.1, 0.5, 0.9)) for each in np.unique(n)]
-    return np.unique(n), np.reshape(tenths, (-1, 3))
+def row_seconds(timings: pa.Table, way: str, method: str) -> dict[int, Floats]:
+    """Return the seconds that a row took, by N, one for each round of timings."""
+    own = where(timings, way=way, method=method).to_pandas().sort_values("round")
+    own["each"] = own["seconds"] / own["rows"]
+    return {int(n): each["each"].to_numpy() for n, each in own.groupby("n")}
+
+
+def time_ratio(first: Floats, second: Floats) -> Interval:
+    """Return how many times longer one took than the other, with its interval over rounds."""
+    rounds = min(len(first), len(second))  # kriging is timed in the first rounds alone
+    logs = np.log(first[:rounds] / second[:rounds])
+    return mean_over([logs[None]]).interval().map(np.exp)
 
 
 def timed_ways(networks: Networks) -> list[str]:
