@@ -24,7 +24,7 @@ LIBRARIES = ("shearshap", "torch", "numpy", "scipy", "scikit-learn")
 UNRELATED = {
     *("interop", "jobs", "plots", "report", "serve"),
     *("claims.py", "commands.py", "evidence.py", "figures.py", "markdown.py", "page.py"),
-    *("results.py", "statistics.py", "svg.py"),
+    *("results.py", "statistics.py", "summary.py", "svg.py"),
 }
 """Folders and files that no measured number depends on: they show numbers, or carry them away."""
 
