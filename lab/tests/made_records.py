@@ -124,8 +124,8 @@ def _cooperators(names: dict[str, Any], rows: int, rng: np.random.Generator) -> 
                 lines.append(_choice(row, row % 3, n, selection, 0, 1.0, error))
         for player in range(3):
             for draw in range(1, 6):
-                eta = rng.random()
-                line = _choice(row, player, ABLATION_N, "random", draw, eta, 1 / (1 + eta))
+                eta, noise = rng.random(), 0.1 * rng.random()
+                line = _choice(row, player, ABLATION_N, "random", draw, eta, 1 / (1 + eta + noise))
                 lines.append(line)
     return _table("cooperators", names, lines)
 
@@ -154,7 +154,7 @@ def _pairs(names: dict[str, Any], rng: np.random.Generator) -> pa.Table:
 
 
 def _selection_bound(names: dict[str, Any]) -> pa.Table:
-    sizes = {"shear": 1.0, "bound": 0.9, "random": 3.0}
+    sizes = {"shear": 1.0, "bound": 0.98, "random": 3.0}
     lines = [
         {
             "row": 10 + row,

@@ -136,11 +136,11 @@ def _word(outcomes: Counter[Outcome], *, every: bool) -> Literal["Holds", "Open"
     return "Holds" if outcomes["holds"] > total / 2 else "Open"
 
 
-def findings(records: Records) -> dict[str, Finding]:
-    """Return every finding that the records allow, by the name of its claim."""
+def findings(records: Records, *names: str) -> dict[str, Finding]:
+    """Return every finding that the records allow, or some, by the name of its claim."""
     every = every_network(records)
     found = {}
-    for claim in CLAIMS:
+    for claim in [each for each in CLAIMS if not names or each.name in names]:
         evidence = tuple(
             replace(each, dataset=networks.dataset, recipe=networks.recipe)
             for networks in every

@@ -83,6 +83,7 @@ def _provenance(every: Sequence[Networks], origin: Mapping[str, Any]) -> str:
 
 
 def numbers_are_of(networks: Networks) -> str:
+    """Return what the numbers of the table of claims are of."""
     return (
         f"Claims of {PAPER}, in its words. Numbers are of {networks.title}, N = {ABLATION_N}, "
         "unless a line says more; brackets are 95 % intervals."
@@ -219,6 +220,7 @@ def _cases(finding: Finding) -> str:
 
 
 def counted_cases(outcomes: Counter[Outcome]) -> str:
+    """Return "6 of 10, 1 open, 3 fail"."""
     others = [
         f"{outcomes[name]} {word}"
         for name, word in (("equal", "equal"), ("open", "open"), ("fails", "fail"))
