@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shearshap_lab.experiments.spec import ABLATION_N, ABLATIONS, READINGS, STUDIES, Records, joined
+from shearshap_lab.experiments.spec import (
+    ABLATION_N,
+    ABLATIONS,
+    READINGS,
+    STUDIES,
+    Records,
+    joined,
+    tidy,
+)
 from shearshap_lab.runner import table
 from shearshap_lab.statistics import Floats
 
@@ -54,7 +62,7 @@ def records(
             parts["selection_bound"].append(_selection_bound(names))
             parts["illustration"].append(_illustration(names))
         parts["timings"].append(_timings({"dataset": dataset, "recipe": "authors", "seed": 0}))
-    return {study: joined(study, tables) for study, tables in parts.items()}
+    return tidy({study: joined(study, tables) for study, tables in parts.items()})
 
 
 def _table(study: str, names: dict[str, Any], lines: list[dict[str, Any]]) -> pa.Table:

@@ -281,7 +281,7 @@ def errors_of(results: Results, estimator: str, n: int) -> np.ndarray:
 def slow_comparison(results: Results, name: str, other: str, n: int) -> Any:
     """The ratio of errors, origins being clusters, games rows and seeds rounds."""
     both = [errors_of(results, each, n) for each in (name, other)]
-    first, second = (mean_over([errors[:4].T, errors[4:].T]) for errors in both)
+    first, second = (mean_over(errors.mean(axis=1).reshape(2, 4)) for errors in both)
     return ratio(first, second)
 
 

@@ -142,9 +142,9 @@ def _variance(values: Floats) -> float:
 # Means
 
 
-def mean_over(clusters: Sequence[Floats], *, crossed: bool = False) -> Estimate:
-    """Return the mean of numbers by cluster, each (rounds, rows); `crossed`: with the same rows."""
-    parts = tuple(np.asarray(values.mean(axis=0), dtype=np.float64) for values in clusters)
+def mean_over(clusters: Sequence[Floats] | Floats, *, crossed: bool = False) -> Estimate:
+    """Return the mean of numbers of rows (r,) by cluster; `crossed`: with the same rows."""
+    parts = tuple(np.asarray(values, dtype=np.float64) for values in clusters)
     return Estimate(float(np.mean([part.mean() for part in parts])), parts, crossed)
 
 
@@ -154,7 +154,7 @@ def row_mean(values: Floats, clusters: Ints, rows: Ints) -> Estimate:
     Several values of a row are averaged first: they are not independent.
     """
     by_cluster, crossed = _by_row(values, clusters, rows)
-    return mean_over([part[None] for part in by_cluster], crossed=crossed)
+    return mean_over(by_cluster, crossed=crossed)
 
 
 def _by_row(values: Floats, clusters: Ints, rows: Ints) -> tuple[list[Floats], bool]:
@@ -170,19 +170,15 @@ def _by_row(values: Floats, clusters: Ints, rows: Ints) -> tuple[list[Floats], b
     return parts, all(each == row_sets[0] for each in row_sets)
 
 
-def deviation_ratio(first: Sequence[Floats], second: Sequence[Floats]) -> Interval:
-    """Return the standard deviation over rounds of the mean over rows, of one method over another.
+def deviation_ratio(first: Floats, second: Floats) -> Interval:
+    """Return the standard deviation over rounds of one method over another's.
 
-    Both have (rounds, rows) by cluster. Rounds of a cluster share its rows, so clusters alone are
-    independent: the interval is Student's over the logs of their ratios.
+    Both have means over rows, (clusters, rounds). Rounds of a cluster share its rows, so clusters
+    alone are independent: the interval is Student's over the logs of their ratios.
     """
-    variances = [
-        np.array([max(float(values.mean(axis=1).var()), TINY**2) for values in clusters])
-        for clusters in (first, second)
-    ]
+    variances = [np.maximum(each.var(axis=1), TINY**2) for each in (first, second)]
     logs = np.log(variances[0] / variances[1]) / 2
-    parts = tuple(np.array([each]) for each in logs)
-    return Estimate(float(logs.mean()), parts).interval().map(np.exp)
+    return mean_over(logs[:, None]).interval().map(np.exp)
 
 
 def rank_correlation(x: Floats, y: Floats, clusters: Ints, rows: Ints) -> Interval:

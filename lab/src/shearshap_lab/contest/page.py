@@ -50,7 +50,10 @@ class Cell:
     @cached_property
     def estimates(self) -> dict[str, Estimate]:
         """The mean errors, by estimator."""
-        return {name: mean_over(errors) for name, errors in self.errors.items()}
+        return {
+            name: mean_over([each.mean(axis=0) for each in errors])
+            for name, errors in self.errors.items()
+        }
 
     def log_ratio(self, estimator: str, other: str) -> Estimate:
         """Return the log of an estimator's error over another's."""

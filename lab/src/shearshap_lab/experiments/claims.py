@@ -52,7 +52,6 @@ from shearshap_lab.experiments.results import (
 from shearshap_lab.experiments.spec import ABLATION_N, READINGS, Records
 from shearshap_lab.runner import column, values_of, where
 from shearshap_lab.statistics import (
-    Estimate,
     Floats,
     Interval,
     count_interval,
@@ -63,7 +62,7 @@ from shearshap_lab.statistics import (
 Word = Literal["Holds", "Holds only as the authors ran it", "Open", "Fails"]
 
 NEGLIGIBLE = 1e-9  #: a loss or a bound that is rounding alone
-KEPT = 1e-3  #: records of bounds are kept to four digits
+KEPT = {"pairs": 1e-3, "selection_bound": 1e-2}  #: how far records are rounded
 SMALL_REMAINDER = 0.1  #: the part of a row's losses that a negligible remainder may be
 NEAR_LEAST = 1.05  #: SHEAR's bound over the least there is, if the selection is nearly optimal
 PRINTED = 0.005  #: half of the last of the two decimals that the paper prints
@@ -198,7 +197,7 @@ def theorem_2(networks: Networks) -> Iterator[Evidence]:
     pairs = networks.records["pairs"]
     for name, reading in (("printed", "as printed"), ("sure", "by differences")):
         if len(pairs):
-            beyond = _beyond(abs(column(pairs, "loss")), column(pairs, name), 1e-4)
+            beyond = _beyond(abs(column(pairs, "loss")), column(pairs, name), KEPT["pairs"])
             sentence = f"{{}} of pairs exceed the bound {reading}"
             number = Number(share_of(pairs, beyond), sentence, ".1%")
             yield Evidence(reading, kept((beyond == 0).tolist()), number, name == "printed")
@@ -222,7 +221,7 @@ def remark_2(networks: Networks) -> Iterator[Evidence]:
     sentence = "SHEAR's bound is {} times the least there is"
     yield Evidence("nearly optimal", outcomes, Number(ratios[ABLATION_N], sentence, ".3f"))
 
-    beyond = _beyond(column(records, "error"), column(records, "bound"), KEPT)
+    beyond = _beyond(column(records, "error"), column(records, "bound"), KEPT["selection_bound"])
     number = Number(share_of(records, beyond), "{} of errors exceed the bound", ".1%")
     yield Evidence("it is a bound", kept((beyond == 0).tolist()), number, decides=False)
 
@@ -237,7 +236,7 @@ def efficiency(networks: Networks) -> Iterator[Evidence]:
         total = features[0]["prediction"] - features[0]["base_value"]
         gaps.append(abs(total - sum(feature["shear"] for feature in features)))
     if gaps:
-        mean = mean_over([np.array([[gap]]) for gap in gaps]).positive_interval()
+        mean = mean_over(np.array(gaps)[:, None]).positive_interval()
         sentence = "SHEAR's values miss the sum by {}, on average over networks"
         outcomes = kept(gap < PRINTED for gap in gaps)
         yield Evidence("two decimals", outcomes, Number(mean, sentence, ".4f"))
@@ -290,7 +289,7 @@ def released_errors(networks: Networks) -> Iterator[Evidence]:
             continue
         errors = networks.mean(method, n, "absolute_error").by_cluster
         logs = np.log(np.maximum(errors, NEGLIGIBLE) / published[n])
-        of_networks = mean_over([np.array([[each]]) for each in logs]).interval()
+        of_networks = mean_over(logs[:, None]).interval()
         mean = of_networks.value
         near = abs(mean) <= np.log(1 + NEAR)
         # one more network varies by 1 + 1 / s of the variance, a mean of s by 1 / s
@@ -337,8 +336,7 @@ def _agreement(networks: Networks, reading: Any, first: str, second: str) -> Int
             differ = np.ptp(a) > 0 and np.ptp(b) > 0
             by_network[number] += spearmanr(a, b).statistic if differ else 0.0
     by_network /= len(networks.n())
-    parts = tuple(np.array([each]) for each in by_network)
-    return Estimate(float(by_network.mean()), parts).bounded_interval(-1, 1)
+    return mean_over(by_network[:, None]).bounded_interval(-1, 1)
 
 
 JUDGES: dict[str, Judge] = {

@@ -150,10 +150,10 @@ def compare_deviations(
     networks: Networks, method: str, rival: str, n: int, metric: str
 ) -> Comparison:
     """Return a method beside another by their standard deviations from round to round."""
-    cubes = [networks.cube(name, n, metric) for name in (method, rival)]
-    if min(cube.shape[1] for cube in cubes) < 2:
+    own, other = (networks.by_round(name, n, metric) for name in (method, rival))
+    if min(own.shape[1], other.shape[1]) < 2:
         return Comparison(Interval(float("nan")), "not known")
-    interval = deviation_ratio(*(list(cube) for cube in cubes))
+    interval = deviation_ratio(own, other)
     return Comparison(interval, judged_ratio(interval))
 
 
@@ -372,7 +372,7 @@ def _traded_number(pairs: Pairs, control: str, reading: Reading) -> Number:
 def slower_with_more(networks: Networks) -> Iterator[Evidence]:
     """Judge whether the throughput of all methods falls from each N to the next."""
     for way in reversed(timed_ways(networks)):
-        methods = [*networks.methods("authors"), *networks.methods("fair")]
+        methods = ["shear", *networks.rivals("authors"), *networks.rivals("fair")]
         found = {
             method: row_seconds(networks.records["timings"], way, method) for method in methods
         }

@@ -115,9 +115,13 @@ class Networks:
 
     @cached_property
     def _cells(self) -> dict[tuple[str, int], pd.DataFrame]:
-        """The estimates of each method and N, by network, round and row."""
-        frame = self.records["estimates"].to_pandas().sort_values(["seed", "round", "row"])
-        return dict(iter(frame.groupby(["method", "n"])))
+        """The estimates of each method and N, by network and row."""
+        return _by_method(self.records["estimates"], "row")
+
+    @cached_property
+    def _rounds(self) -> dict[tuple[str, int], pd.DataFrame]:
+        """The mean estimates of each method and N, by network and round."""
+        return _by_method(self.records["rounds"], "round")
 
     @cached_property
     def _known(self) -> dict[tuple[str, int, str], Estimate]:
@@ -127,25 +131,23 @@ class Networks:
         """Return the numbers of evaluations a feature at which a method was measured."""
         return sorted(n for name, n in self._cells if name == method)
 
-    def cube(self, method: str, n: int, metric: str) -> Floats:
-        """Return a metric of a method at n, (networks, rounds, rows)."""
-        own = self._cells[method, n]
-        shape = (own["seed"].nunique(), own["round"].nunique(), -1)
-        return np.asarray(own[metric], dtype=np.float64).reshape(shape)
-
     def mean(self, method: str, n: int, metric: str) -> Estimate:
         """Return the mean of a metric over networks, rounds and rows."""
         key = (method, n, metric)
         if key not in self._known:
-            cube = list(self.cube(method, n, metric))
-            self._known[key] = mean_over(cube, crossed=self.crossed)
+            rows = _by_network(self._cells[method, n], metric)
+            self._known[key] = mean_over(list(rows), crossed=self.crossed)
         return self._known[key]
 
     def spread(self, method: str, n: int, metric: str) -> Estimate:
         """Return the variance of a metric over rows, of means over rounds."""
-        cube = self.cube(method, n, metric).mean(axis=1, keepdims=True)
-        squares = (cube - cube.mean(axis=2, keepdims=True)) ** 2
+        rows = _by_network(self._cells[method, n], metric)
+        squares = (rows - rows.mean(axis=1, keepdims=True)) ** 2
         return mean_over(list(squares), crossed=self.crossed)
+
+    def by_round(self, method: str, n: int, metric: str) -> Floats:
+        """Return the mean over rows of a metric, (networks, rounds)."""
+        return _by_network(self._rounds[method, n], metric)
 
     @cached_property
     def crossed(self) -> bool:
@@ -162,6 +164,16 @@ class Networks:
         """Return the methods of a reading that were measured."""
         measured = {method for method, _ in self._cells}
         return [method for method in READINGS[reading] if method in measured]
+
+
+def _by_method(records: pa.Table, order: str) -> dict[tuple[str, int], pd.DataFrame]:
+    frame = records.to_pandas().sort_values(["seed", order])
+    return dict(iter(frame.groupby(["method", "n"])))
+
+
+def _by_network(cell: pd.DataFrame, metric: str) -> Floats:
+    """Return a metric of one method at one N, (networks, rows or rounds)."""
+    return np.asarray(cell[metric], dtype=np.float64).reshape(cell["seed"].nunique(), -1)
 
 
 def every_network(records: Records) -> list[Networks]:
@@ -214,7 +226,7 @@ def time_ratio(first: Floats, second: Floats) -> Interval:
     """Return how many times longer one took than the other, with its interval over rounds."""
     rounds = min(len(first), len(second))  # kriging is timed in the first rounds alone
     logs = np.log(first[:rounds] / second[:rounds])
-    return mean_over([logs[None]]).interval().map(np.exp)
+    return mean_over([logs]).interval().map(np.exp)
 
 
 def timed_ways(networks: Networks) -> list[str]:

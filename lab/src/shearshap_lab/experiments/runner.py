@@ -17,7 +17,7 @@ from shearshap_lab.experiments.spec import (
     Records,
     Spec,
     joined,
-    rounded,
+    tidy,
 )
 from shearshap_lab.experiments.studies import cooperators, estimates, timings
 from shearshap_lab.experiments.studies.estimates import Subject, prepare
@@ -66,7 +66,7 @@ def run(
     for (study, _), table in zip(tasks, tables, strict=True):
         found[study].append(table)
 
-    records = {study: rounded(study, joined(study, tables)) for study, tables in found.items()}
+    records = tidy({study: joined(study, tables) for study, tables in found.items()})
     origin = provenance(shlex.join(command), time.perf_counter() - started)
     runner.write_records(records, out / "records", origin)
     return records

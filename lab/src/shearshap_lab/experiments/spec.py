@@ -9,7 +9,10 @@ models
     run. `size` is mean |phi|_1 over the rows. `truth_error` is the expected |.|_1 of a row's errors
     of the truth itself; 0 if it is exact.
 estimates
-    One record for each row, round, method and n; the truth itself is the method "truth", n = 0.
+    One record for each row, method and n, of means over rounds; the truth itself is the method
+    "truth", n = 0.
+rounds
+    One record for each round, method and n, of means over rows.
 timings
     `seconds` for all `rows` of one call (way "batch"), or for `rows` calls of one row each, N
     evaluations at a time (way "one by one"). All methods are timed once in each round.
@@ -89,7 +92,7 @@ CANDIDATES: dict[str, Method] = {
 """Every method that is measured, by name."""
 
 #: test rows, those of a quick run, and those of which the theorems are studied
-_ROWS = {"census": (100, 40, 8), "bank": (40, 20, 1), "criteo": (12, 6, 1)}
+_ROWS = {"census": (100, 40, 8), "bank": (40, 20, 4), "criteo": (12, 6, 1)}
 
 
 def baselines(reading: Reading) -> tuple[str, ...]:
@@ -238,9 +241,18 @@ STUDIES: dict[str, pa.Schema] = {
 }
 """The columns of the records, by study."""
 
-DIGITS = {"estimates": 3, "cooperators": 3, "selection_bound": 4, "timings": 4}
+METRICS = ("absolute_error", *SCORES)
+
+DIGITS = {
+    "estimates": 4,
+    "rounds": 4,
+    "cooperators": 3,
+    "pairs": 4,
+    "selection_bound": 3,
+    "timings": 4,
+}
 """The significant digits of numbers that are kept, for studies of many records. Means of hundreds
-of them are known far better, and a whole run fits into 3 MB."""
+of them are known far better, and a whole run fits into 2 MB."""
 
 
 def joined(study: str, parts: list[pa.Table]) -> pa.Table:
@@ -248,8 +260,27 @@ def joined(study: str, parts: list[pa.Table]) -> pa.Table:
     return pa.concat_tables([STUDIES[study].empty_table(), *parts]).combine_chunks()
 
 
-def rounded(study: str, records: pa.Table) -> pa.Table:
-    """Return records with numbers to the digits that are kept; scores to one decimal more."""
+def tidy(measured: Mapping[str, pa.Table]) -> Records:
+    """Return the records of all studies as they are kept.
+
+    Of estimates, means over rounds and means over rows: that is all that pages need. A row's
+    estimate of every round is left in the parts of a run.
+    """
+    estimates = measured["estimates"]
+    means = {"estimates": _means(estimates, over="round"), "rounds": _means(estimates, over="row")}
+    return {study: _kept(study, table) for study, table in {**measured, **means}.items()}
+
+
+def _means(estimates: pa.Table, *, over: str) -> pa.Table:
+    """Return the means of estimates over rounds or rows."""
+    frame = estimates.to_pandas().drop(columns=over)
+    names = [name for name in frame.columns if name not in METRICS]
+    means = frame.groupby(names, sort=False, as_index=False).mean()
+    return pa.Table.from_pandas(means, preserve_index=False)
+
+
+def _kept(study: str, records: pa.Table) -> pa.Table:
+    """Return records with numbers to the digits that are kept; scores as if they were near 1."""
     digits = DIGITS.get(study)
     if digits is None:
         return records
@@ -264,7 +295,7 @@ def rounded(study: str, records: pa.Table) -> pa.Table:
 
 def _rounded(numbers: NDArray[np.float64], digits: int, *, score: bool) -> NDArray[np.float64]:
     if score:
-        return np.round(numbers, digits + 1)
+        return np.round(numbers, digits)
     exponents = np.floor(np.log10(np.maximum(np.abs(numbers), np.finfo(float).tiny)))
     unit = 10.0 ** (exponents - digits + 1)
     return np.asarray(np.round(numbers / unit) * unit)

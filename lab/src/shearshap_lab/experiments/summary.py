@@ -173,7 +173,7 @@ def facts(every: Sequence[Networks], origin: Mapping[str, Any]) -> Iterator[tupl
     sizes = []
     for dataset, each in {each.dataset: each for each in every}.items():
         rows = each.records["models"]["rows"].to_pylist()[0]
-        rounds = int(column(each.records["estimates"], "round").max()) + 1
+        rounds = int(column(each.records["rounds"], "round").max()) + 1
         bounded = len(set(column(each.records["pairs"], "row").tolist())) if each.count else 0
         sizes.append(f"{dataset}: {rows} test rows, {rounds} rounds, {bounded} rows for theorems")
     yield "Rows and rounds", "; ".join(sizes)

@@ -57,7 +57,7 @@ def _timed(spec: Spec, way: str, number: int) -> Iterator[tuple[str, int]]:
         yield FORWARD, n
         for method in spec.timed_methods:
             # kriging takes long; one by one it would be fitted to one row after the other
-            if method != "kriging" or (way == BATCH and number < max(1, spec.timings // 3)):
+            if method != "kriging" or (way == BATCH and number < max(1, spec.timings // 2)):
                 yield method, n
 
 
