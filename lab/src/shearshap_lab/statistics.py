@@ -203,7 +203,7 @@ def rank_correlation(x: Floats, y: Floats, clusters: Ints, rows: Ints) -> Interv
 def _standardised(values: Floats) -> Floats:
     deviation = values.std()
     centred = values - values.mean()
-    return centred / deviation if deviation > 0 else centred
+    return np.asarray(centred / deviation if deviation > 0 else centred)
 
 
 def count_interval(successes: int, trials: int) -> Interval:

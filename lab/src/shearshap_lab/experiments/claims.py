@@ -315,7 +315,7 @@ def metrics_agree(networks: Networks) -> Iterator[Evidence]:
             for first, second in combinations(METRICS, 2)
         }
         alike = sum(each.value >= ALIKE for each in found.values())
-        outcomes: Counter[Outcome] = Counter(holds=alike, open=len(found) - alike)
+        outcomes: Counter[Outcome] = Counter({"holds": alike, "open": len(found) - alike})
         lowest = min(found, key=lambda pair: found[pair].value)
         sentence = f"the rank correlation of {lowest} is {{}} ({READING_NAMES[reading]})"
         number = Number(found[lowest], sentence, "+.2f")

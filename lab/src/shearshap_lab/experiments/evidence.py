@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from shearshap_lab.experiments.results import (
     METRICS,
@@ -280,6 +281,14 @@ def ablation(pairs: Mapping[str, tuple[str, str]]) -> Judge:
     return judge
 
 
+WORKS: dict[Verdict, Outcome] = {
+    "better": "fails",
+    "equal": "fails",
+    "worse": "holds",
+    "not known": "open",
+}  #: the outcome of a claim that a way of computing does not work, by the verdict on that way
+
+
 def one_regression(networks: Networks) -> Iterator[Evidence]:
     """Judge whether KS and KS-Pair fail if all N M evaluations go into one regression, by N."""
     for fair in ("kernel", "kernel-paired"):
@@ -287,13 +296,8 @@ def one_regression(networks: Networks) -> Iterator[Evidence]:
             n: compare(networks, fair, f"{fair}-authors", n, "absolute_error")
             for n in networks.n(fair)
         }
-        # it works if the error is no larger
-        outcomes = Counter(
-            {"better": "fails", "equal": "fails", "worse": "holds", "not known": "open"}[
-                each.verdict
-            ]
-            for each in found.values()
-        )
+        # that it works, its error being no larger, is what the claim denies
+        outcomes = Counter(WORKS[each.verdict] for each in found.values())
         sentence = f"one regression's error is {{}} times that of M regressions ({label_of(fair)})"
         number = Number(found[ABLATION_N].interval, sentence)
         yield Evidence(label_of(fair), outcomes, number)
@@ -521,7 +525,7 @@ def mean_of(records: pa.Table, values: Floats) -> Estimate:
     return row_mean(values, column(records, "seed"), column(records, "row"))
 
 
-def share_of(records: pa.Table, is_so: Floats) -> Interval:
+def share_of(records: pa.Table, is_so: NDArray[Any]) -> Interval:
     """Return the fraction of records (n,) of which something is so; of all or none, by rows."""
     mean = mean_of(records, np.asarray(is_so, dtype=np.float64))
     if 0 < mean.mean < 1:

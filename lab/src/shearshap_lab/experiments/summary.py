@@ -194,7 +194,7 @@ def facts(every: Sequence[Networks], origin: Mapping[str, Any]) -> Iterator[tupl
 def claims_table(found: Mapping[str, Finding]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the header and the rows: claim, verdict, cases, and a number."""
     header = ("the paper says", "verdict", "cases in which it holds", "one number")
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             f"“{finding.claim.quote}” ({finding.claim.section})",
             f"**{finding.verdict}**",
@@ -221,11 +221,8 @@ def _cases(finding: Finding) -> str:
 
 def counted_cases(outcomes: Counter[Outcome]) -> str:
     """Return "6 of 10, 1 open, 3 fail"."""
-    others = [
-        f"{outcomes[name]} {word}"
-        for name, word in (("equal", "equal"), ("open", "open"), ("fails", "fail"))
-        if outcomes[name]  # type: ignore[index]
-    ]
+    words: dict[Outcome, str] = {"equal": "equal", "open": "open", "fails": "fail"}
+    others = [f"{outcomes[name]} {word}" for name, word in words.items() if outcomes[name]]
     return ", ".join([f"{outcomes['holds']} of {outcomes.total()}", *others])
 
 

@@ -173,7 +173,7 @@ class CountedGame:
         self.budget = budget  #: coalitions that may be asked for, repeated ones included
         self.seed = seed  #: decides every draw
         self._value = value
-        self._asked = lambda: asked
+        self._asked: Callable[[], int] = lambda: asked
 
     @property
     def evaluations(self) -> int:
