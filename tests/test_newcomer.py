@@ -317,7 +317,7 @@ def answer(address: str, seconds: float = 60) -> str:
     until = time.monotonic() + seconds
     while True:
         try:
-            return httpx.get(address).raise_for_status().text
+            return httpx.get(address, timeout=60).raise_for_status().text
         except httpx.ConnectError:
             if time.monotonic() > until:
                 raise

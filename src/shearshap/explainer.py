@@ -69,8 +69,9 @@ class Explainer(Options):
         `Conditional(rows)`, if features move together: absent ones are drawn given the present
         ones, and trees and linear models are sampled too. None: a sample of
         up to 100 of the rows explained; but tree ensembles that are explained exactly follow the
-        covers of their nodes, as `shap.TreeExplainer(model)` does (path-dependent values). For
-        texts: the token that replaces an absent one, by default the tokenizer's mask.
+        covers of their nodes, as `shap.TreeExplainer(model)` does (path-dependent values), boosted
+        classifiers on their margin. For texts: the token that replaces an absent one, by default
+        the tokenizer's mask.
     method
         A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact if the
         budget holds all coalitions, else the method with the smallest measured error. With "auto"

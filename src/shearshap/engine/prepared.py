@@ -41,9 +41,11 @@ from shearshap.models.huggingface import check_text_model
 from shearshap.result.explanation import Explanation
 from shearshap.trees.proof import decoded
 from shearshap.trees.solver import (
+    MARGIN_NOTE,
     ExactSolver,
     ExactSum,
     follows_covers,
+    on_margin,
     tree_solver,
     wants_trees,
 )
@@ -89,12 +91,21 @@ def solve(task: Task, run: Run, progress: bool | None = None) -> Generator[Expla
 
 def _blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explanation]:
     clock = Clock(run.deadline)
-    alone = follows_covers(task.options, run)
+    options, alone = _for_covers(task.options, run)
+    notes = [MARGIN_NOTE] if options is not task.options else []
+    task = replace(task, options=options)
     with open_game(task, progress.evaluated, needs_background=not alone) as named:
-        solver = _solver(task.options, named, run, progress=progress)
+        solver = _solver(options, named, run, progress=progress)
         with progress.over(solver.rows):
             blocks = blocks_of(solver, clock, tol=run.tol, at_once=run.at_once, progress=progress)
-            yield from labelled_blocks(_named_by(solver, named), blocks)
+            for block in labelled_blocks(_named_by(solver, named), blocks):
+                yield with_notes(block, notes)
+
+
+def _for_covers(options: Options, run: Run) -> tuple[Options, bool]:
+    """Return options, on the margin if trees follow their covers, and whether they do."""
+    alone = follows_covers(options, run)
+    return (on_margin(options) if alone else options), alone
 
 
 # Prepared explainers
@@ -183,7 +194,7 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
         )
     warned: list[str] = []
     with recorded(warned), torch.inference_mode(False):
-        alone = follows_covers(options, run)
+        options, alone = _for_covers(options, run)
         fixed, types = with_fixed_background(options, rows, needs_background=not alone)
         with open_game(Task(fixed, rows)) as named:
             adapted = named.game.predict.adapted
