@@ -361,14 +361,20 @@ def _traded_number(pairs: Pairs, control: str, reading: Reading) -> Number:
         if not fast:
             return Number(Interval(float("nan")), "no baseline is surely as fast as SHEAR")
         (rival, n), best = min(fast.items(), key=lambda each: each[1].interval.value)
-        sentence = f"SHEAR ranks {{}} better than {label_of(rival)} at N = {n}, which is as fast"
+        sentence = (
+            f"SHEAR's ranking accuracy less that of {label_of(rival)} at N = {n}, which is as "
+        )
+        sentence += "fast, is {}"
         style = "+.4f"
     else:
         good = {key: pair[1] for key, pair in pairs.items() if pair[0].verdict in surely}
         if not good:
             return Number(Interval(float("nan")), "no baseline surely ranks as well as SHEAR")
         (rival, n), best = max(good.items(), key=lambda each: each[1].interval.value)
-        sentence = f"SHEAR takes {{}} times as long as {label_of(rival)} at N = {n}, as accurate"
+        sentence = (
+            f"SHEAR takes {{}} times as long as {label_of(rival)} at N = {n}, which ranks as "
+        )
+        sentence += "well"
         style = ".2f"
     return Number(best.interval, f"{sentence} ({READING_NAMES[reading]})", style)
 

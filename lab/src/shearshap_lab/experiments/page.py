@@ -44,7 +44,13 @@ from shearshap_lab.experiments.summary import (
 )
 from shearshap_lab.runner import column, read_records, records_hash
 
-DARK = """
+STYLE = """
+@media (min-width: 40.01rem) {
+  .prose.compact th:nth-child(1) { width: 34%; }
+  .prose.compact th:nth-child(2) { width: 13%; }
+  .prose.compact th:nth-child(3) { width: 21%; }
+  .prose.compact th:nth-child(4) { width: auto; }
+}
 @media screen and (prefers-color-scheme: dark) {
   :root { color-scheme: dark; }
   .plot { background: #fff; border-radius: 6px; }
@@ -81,7 +87,7 @@ def report(
         tuple(SERIES.values()),
         contents=False,
         foot=tuple(facts(every, origin)),
-        style=page_colours(dark=True) + DARK,
+        style=page_colours(dark=True) + STYLE,
     )
 
 
@@ -92,7 +98,7 @@ def _sections(found: Mapping[str, Finding], every: Sequence[Networks]) -> Iterat
     # figures of both recipes look alike; the table of evidence has the numbers of both
     drawn = [each for each in every if each.recipe == leading(every).recipe]
     folded = partial(Section, open=False)
-    header, rows = claims_table(found)
+    header, rows = claims_table(found, mark="")
     claims = Table("The paper's claims", header, tuple(rows), left=4, compact=True)
     yield Section(
         "summary",

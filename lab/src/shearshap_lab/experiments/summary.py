@@ -101,10 +101,12 @@ def answer(found: Mapping[str, Finding], every: Sequence[Networks]) -> Iterator[
     else:
         fails = least.words(least.recipe)[fair] == "Fails"
         lead = "**Not for its accuracy.**" if fails else "**Perhaps.**"
+        kriging = _newer_number(leading(every), "kriging").told()
         yield (
-            f"{lead} With the same number of evaluations and each method at its best, {compared}, "
-            f"which needs no derivatives; {_newer_number(leading(every), 'kriging').told()}, which "
-            'is what `method="auto"` takes unless exact values cost as little.'
+            f"{lead} With the same number of evaluations ({ABLATION_N} per feature, "
+            f"{leading(every).dataset}) and each method at its best, {compared}, which needs no "
+            f'derivatives; {kriging}, which is what `method="auto"` takes unless exact values cost '
+            "as little."
         )
     yield f"SHEAR is much better than plain sampling, though: {plain}. Use it to repeat the paper."
 
@@ -130,7 +132,18 @@ def sentences(found: Mapping[str, Finding], every: Sequence[Networks]) -> Iterat
         "were released. What the paper calls German Credit is UCI Bank Marketing, `bank` here. "
         "Criteo's data may not be passed on: nothing here is about it."
     )
-    yield f"**Error.** SHEAR's is the smallest of all six methods in {_both('least_error', found)}."
+    appendix = [
+        f"{counts['holds']} of {counts.total()} by {way}"
+        for reading, way in (("paper", "prefixes of permutations"), ("paper-coin", "coins"))
+        for counts in [
+            found["least_error"].counts(found["least_error"].recipe)[READING_NAMES[reading]]
+        ]
+    ]
+    yield (
+        f"**Error.** SHEAR's is the smallest of all six methods in {_both('least_error', found)}. "
+        f"As the appendix describes PS and APS, it is in {prefixes['holds']} of {prefixes.total()} "
+        f"by prefixes of permutations, and in {coins['holds']} of {coins.total()} by coins."
+    )
     yield (
         f"**Other metrics.** SHEAR ranks features best in {_both('best_ranking', found)}. It has "
         f"the largest faithfulness or monotonicity in {_both('faithful', found)}: these two hardly "
@@ -174,9 +187,10 @@ def facts(every: Sequence[Networks], origin: Mapping[str, Any]) -> Iterator[tupl
     for dataset, each in {each.dataset: each for each in every}.items():
         rows = each.records["models"]["rows"].to_pylist()[0]
         rounds = int(column(each.records["rounds"], "round").max()) + 1
-        bounded = len(set(column(each.records["pairs"], "row").tolist())) if each.count else 0
-        sizes.append(f"{dataset}: {rows} test rows, {rounds} rounds, {bounded} rows for theorems")
-    yield "Rows and rounds", "; ".join(sizes)
+        pairs = each.records["pairs"].to_pandas().groupby("seed")["row"].nunique()
+        bounded = f"; {pairs.iloc[0]} for the theorems" if len(pairs) else ""
+        sizes.append(f"{dataset}: {rows} test rows, {rounds} rounds{bounded}")
+    yield "For each network", ". ".join(sizes)
     yield (
         "Records",
         f"`docs/reproduction/records`; `cat *.parquet | sha256sum` gives `{origin['records']}`",
@@ -191,15 +205,17 @@ def facts(every: Sequence[Networks], origin: Mapping[str, Any]) -> Iterator[tupl
 # The table of claims
 
 
-def claims_table(found: Mapping[str, Finding]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the header and the rows: claim, verdict, cases, and a number."""
+def claims_table(
+    found: Mapping[str, Finding], *, mark: str = "**"
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the header and the rows: claim, verdict, cases, and a number between marks."""
     header = ("the paper says", "verdict", "cases in which it holds", "one number")
     rows: list[tuple[str, ...]] = [
         (
             f"“{finding.claim.quote}” ({finding.claim.section})",
             f"**{finding.verdict}**",
             _cases(finding),
-            finding.number.told("**"),
+            finding.number.told(mark),
         )
         for finding in found.values()
     ]
