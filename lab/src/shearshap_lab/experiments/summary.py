@@ -132,13 +132,8 @@ def sentences(found: Mapping[str, Finding], every: Sequence[Networks]) -> Iterat
         "were released. What the paper calls German Credit is UCI Bank Marketing, `bank` here. "
         "Criteo's data may not be passed on: nothing here is about it."
     )
-    appendix = [
-        f"{counts['holds']} of {counts.total()} by {way}"
-        for reading, way in (("paper", "prefixes of permutations"), ("paper-coin", "coins"))
-        for counts in [
-            found["least_error"].counts(found["least_error"].recipe)[READING_NAMES[reading]]
-        ]
-    ]
+    counts = found["least_error"].counts(found["least_error"].recipe)
+    prefixes, coins = (counts[READING_NAMES[reading]] for reading in ("paper", "paper-coin"))
     yield (
         f"**Error.** SHEAR's is the smallest of all six methods in {_both('least_error', found)}. "
         f"As the appendix describes PS and APS, it is in {prefixes['holds']} of {prefixes.total()} "
