@@ -29,7 +29,6 @@ from shearshap_lab.experiments.evidence import (
     better_with_fewer,
     better_with_more,
     both,
-    bound_ratio,
     compare_deviations,
     compare_spreads,
     cost_model,
@@ -38,16 +37,17 @@ from shearshap_lab.experiments.evidence import (
     kept,
     lower_bound,
     one_regression,
-    share_of,
     slower_with_more,
     trade_off,
 )
 from shearshap_lab.experiments.results import (
     METRICS,
     Networks,
+    bound_ratio,
     every_network,
     leading,
     published_curve,
+    share_of,
 )
 from shearshap_lab.experiments.spec import ABLATION_N, READINGS, Records
 from shearshap_lab.runner import column, values_of, where

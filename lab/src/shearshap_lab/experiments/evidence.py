@@ -8,36 +8,36 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from shearshap_lab.experiments.results import (
     METRICS,
     Networks,
+    better_choices,
+    correlation,
+    feature_correlations,
     label_of,
     random_cooperators,
     row_seconds,
+    selected_mean,
+    selection_ratios,
     time_ratio,
     timed_ways,
+    within_correlation,
 )
 from shearshap_lab.experiments.spec import ABLATION_N, READINGS, Reading
-from shearshap_lab.runner import column, values_of, where
+from shearshap_lab.runner import values_of, where
 from shearshap_lab.statistics import (
-    Estimate,
     Floats,
     Interval,
     Verdict,
-    count_interval,
     deviation_ratio,
     judged_difference,
     judged_ratio,
     log_ratio,
-    rank_correlation,
     ratio,
-    row_mean,
 )
 
 Outcome = Literal["holds", "equal", "open", "fails"]
@@ -442,41 +442,13 @@ def falling_correlation(networks: Networks) -> Iterator[Evidence]:
         yield Evidence(reading, outcomes, Number(middle, f"the {name} {reading} is {{}}", "+.2f"))
 
 
-def correlation(random: pa.Table) -> Interval:
-    """Return the rank correlation of error and cross-contribution over features, rows, draws."""
-    names = ("cross_contribution", "error", "seed", "row")
-    return rank_correlation(*(column(random, name) for name in names))
-
-
-def feature_correlations(random: pa.Table) -> dict[int, Interval]:
-    """Return the rank correlation across rows of each feature."""
-    players = sorted(values_of(random, "player"))
-    return {player: correlation(where(random, player=player)) for player in players}
-
-
-def within_correlation(random: pa.Table) -> Interval:
-    """Return the rank correlation over the draws of one feature of one row, a mean over all."""
-    names = ("draw", "player", "row", "seed")
-    order = np.lexsort([column(random, name) for name in names])
-    draws = len(values_of(random, "draw"))
-    ranks = [
-        column(random, name)[order].reshape(-1, draws).argsort(axis=1).argsort(axis=1)
-        for name in ("cross_contribution", "error")
-    ]
-    centred = [rank - (draws - 1) / 2 for rank in ranks]
-    # ranks 0 ... d - 1 have the variance (d^2 - 1) / 12
-    correlations = (centred[0] * centred[1]).mean(axis=1) * 12 / max(draws**2 - 1, 1)
-    seeds, rows = (column(random, name)[order][::draws] for name in ("seed", "row"))
-    return row_mean(correlations, seeds, rows).bounded_interval(-1, 1)
-
-
 def drops_to_zero(networks: Networks) -> Iterator[Evidence]:
     """Judge whether the error among random cooperators falls at each N, and is 0 at the last."""
     records = where(networks.records["cooperators"], draw=0, selection="random")
     numbers = sorted(values_of(records, "n"))
     if len(numbers) < 2:
         return
-    means = [_selected(records, n, "random", "error") for n in numbers]
+    means = [selected_mean(records, n, "random", "error") for n in numbers]
     verdicts = [judged_ratio(ratio(more, fewer, floor=1e-6)) for fewer, more in pairwise(means)]
     outcomes = Counter(outcome([verdict]) for verdict in verdicts)
     sentence = f"the error at N = {numbers[-1]} is {{}} times that at N = {numbers[0]}"
@@ -501,52 +473,3 @@ def lower_bound(networks: Networks) -> Iterator[Evidence]:
     shown = ratios.get(ABLATION_N, Interval(float("nan")))
     sentence = "SHEAR's error is {} times that of random choices"
     yield Evidence("the mean random choice", outcomes, Number(shown, sentence), decides=False)
-
-
-def selection_ratios(records: pa.Table) -> dict[int, Interval]:
-    """Return the mean error among SHEAR's cooperators over that among random ones, by N.
-
-    An N at which all features are cooperators, so that nothing is lost, is left out.
-    """
-    ratios = {}
-    for n in sorted(values_of(records, "n")):
-        own, random = (_selected(records, n, name, "error") for name in ("shear", "random"))
-        if max(own.mean, random.mean) > 1e-6:
-            ratios[n] = ratio(own, random)
-    return ratios
-
-
-def better_choices(records: pa.Table) -> Interval | None:
-    """Return the fraction of random choices with a smaller error than SHEAR's."""
-    order = [("seed", "ascending"), ("row", "ascending")]
-    own = where(records, selection="shear").sort_by(order)
-    random = where(records, selection="random").sort_by(order)
-    if not len(own):
-        return None
-    return share_of(own, column(random, "error") < column(own, "error"))
-
-
-def mean_of(records: pa.Table, values: Floats) -> Estimate:
-    """Return the mean over networks and rows of values (n,), one for each record."""
-    return row_mean(values, column(records, "seed"), column(records, "row"))
-
-
-def share_of(records: pa.Table, is_so: NDArray[Any]) -> Interval:
-    """Return the fraction of records (n,) of which something is so; of all or none, by rows."""
-    mean = mean_of(records, np.asarray(is_so, dtype=np.float64))
-    if 0 < mean.mean < 1:
-        return mean.bounded_interval()
-    rows = sum(len(part) for part in mean.parts)
-    return count_interval(round(mean.mean * rows), rows)
-
-
-def bound_ratio(networks: Networks, n: int, first: str, second: str, name: str) -> Interval:
-    """Return the mean of Remark 2's bound, or error, of one selection over another's at n."""
-    records = networks.records["selection_bound"]
-    return ratio(_selected(records, n, first, name), _selected(records, n, second, name))
-
-
-def _selected(records: pa.Table, n: int, selection: str, name: str) -> Estimate:
-    """Return the mean of a column at n, of one selection of cooperators."""
-    own = where(records, n=n, selection=selection)
-    return mean_of(own, column(own, name))

@@ -17,12 +17,12 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from shearshap.report import Figure, Panel, Series
-from shearshap_lab.experiments.evidence import correlation
 from shearshap_lab.experiments.results import (
     METRICS,
     READING_WORDS,
     SERIES,
     Networks,
+    correlation,
     label_of,
     metric_interval,
     published_curve,

@@ -1,4 +1,4 @@
-"""The records of a run by network, the authors' released numbers, and what to call the methods."""
+"""The records of a run by network, numbers made of them, and the authors' released numbers."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,21 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+from numpy.typing import NDArray
 
 from shearshap.report import Series
 from shearshap_lab.experiments.spec import ABLATION_N, READINGS, Reading, Records, baselines
 from shearshap_lab.runner import column, values_of, where
-from shearshap_lab.statistics import Estimate, Floats, Interval, mean_over
+from shearshap_lab.statistics import (
+    Estimate,
+    Floats,
+    Interval,
+    count_interval,
+    mean_over,
+    rank_correlation,
+    ratio,
+    row_mean,
+)
 
 METRICS: dict[str, str] = {
     "absolute_error": "absolute error",
@@ -201,12 +211,6 @@ def leading(every: Sequence[Networks]) -> Networks:
     return (authors or list(every))[0]
 
 
-def random_cooperators(networks: Networks) -> pa.Table:
-    """Return the errors of random cooperators at N = 16, for every feature and several draws."""
-    random = where(networks.records["cooperators"], selection="random", n=ABLATION_N)
-    return random.filter(pc.greater(random["draw"], 0))
-
-
 def metric_interval(networks: Networks, method: str, n: int, metric: str) -> Interval:
     """Return the mean of a metric with its interval, which stays within the possible numbers."""
     mean = networks.mean(method, n, metric)
@@ -233,6 +237,92 @@ def timed_ways(networks: Networks) -> list[str]:
     """Return the ways in which a data set was timed, the paper's first."""
     measured = values_of(networks.records["timings"], "way")
     return [way for way in WAYS if way in measured]
+
+
+# Cooperators
+
+
+def random_cooperators(networks: Networks) -> pa.Table:
+    """Return the errors of random cooperators at N = 16, for every feature and several draws."""
+    random = where(networks.records["cooperators"], selection="random", n=ABLATION_N)
+    return random.filter(pc.greater(random["draw"], 0))
+
+
+def correlation(random: pa.Table) -> Interval:
+    """Return the rank correlation of error and cross-contribution over features, rows, draws."""
+    names = ("cross_contribution", "error", "seed", "row")
+    return rank_correlation(*(column(random, name) for name in names))
+
+
+def feature_correlations(random: pa.Table) -> dict[int, Interval]:
+    """Return the rank correlation across rows of each feature."""
+    players = sorted(values_of(random, "player"))
+    return {player: correlation(where(random, player=player)) for player in players}
+
+
+def within_correlation(random: pa.Table) -> Interval:
+    """Return the rank correlation over the draws of one feature of one row, a mean over all."""
+    names = ("draw", "player", "row", "seed")
+    order = np.lexsort([column(random, name) for name in names])
+    draws = len(values_of(random, "draw"))
+    ranks = [
+        column(random, name)[order].reshape(-1, draws).argsort(axis=1).argsort(axis=1)
+        for name in ("cross_contribution", "error")
+    ]
+    centred = [rank - (draws - 1) / 2 for rank in ranks]
+    # ranks 0 ... d - 1 have the variance (d^2 - 1) / 12
+    correlations = (centred[0] * centred[1]).mean(axis=1) * 12 / max(draws**2 - 1, 1)
+    seeds, rows = (column(random, name)[order][::draws] for name in ("seed", "row"))
+    return row_mean(correlations, seeds, rows).bounded_interval(-1, 1)
+
+
+def selection_ratios(records: pa.Table) -> dict[int, Interval]:
+    """Return the mean error among SHEAR's cooperators over that among random ones, by N.
+
+    An N at which all features are cooperators, so that nothing is lost, is left out.
+    """
+    ratios = {}
+    for n in sorted(values_of(records, "n")):
+        own, random = (selected_mean(records, n, name, "error") for name in ("shear", "random"))
+        if max(own.mean, random.mean) > 1e-6:
+            ratios[n] = ratio(own, random)
+    return ratios
+
+
+def better_choices(records: pa.Table) -> Interval | None:
+    """Return the fraction of random choices with a smaller error than SHEAR's."""
+    order = [("seed", "ascending"), ("row", "ascending")]
+    own = where(records, selection="shear").sort_by(order)
+    random = where(records, selection="random").sort_by(order)
+    if not len(own):
+        return None
+    return share_of(own, column(random, "error") < column(own, "error"))
+
+
+def bound_ratio(networks: Networks, n: int, first: str, second: str, name: str) -> Interval:
+    """Return the mean of Remark 2's bound, or error, of one selection over another's at n."""
+    records = networks.records["selection_bound"]
+    return ratio(selected_mean(records, n, first, name), selected_mean(records, n, second, name))
+
+
+def selected_mean(records: pa.Table, n: int, selection: str, name: str) -> Estimate:
+    """Return the mean of a column at n, of one selection of cooperators."""
+    own = where(records, n=n, selection=selection)
+    return mean_of(own, column(own, name))
+
+
+def mean_of(records: pa.Table, values: Floats) -> Estimate:
+    """Return the mean over networks and rows of values (n,), one for each record."""
+    return row_mean(values, column(records, "seed"), column(records, "row"))
+
+
+def share_of(records: pa.Table, is_so: NDArray[Any]) -> Interval:
+    """Return the fraction of records (n,) of which something is so; of all or none, by rows."""
+    mean = mean_of(records, np.asarray(is_so, dtype=np.float64))
+    if 0 < mean.mean < 1:
+        return mean.bounded_interval()
+    rows = sum(len(part) for part in mean.parts)
+    return count_interval(round(mean.mean * rows), rows)
 
 
 # The authors' released numbers
