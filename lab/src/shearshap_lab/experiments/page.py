@@ -50,6 +50,7 @@ STYLE = """
   .prose.compact th:nth-child(2) { width: 13%; }
   .prose.compact th:nth-child(3) { width: 21%; }
   .prose.compact th:nth-child(4) { width: auto; }
+  .prose.compact strong { white-space: normal; }
 }
 @media screen and (prefers-color-scheme: dark) {
   :root { color-scheme: dark; }
