@@ -128,8 +128,8 @@ def sentences(found: Mapping[str, Finding], every: Sequence[Networks]) -> Iterat
     own = [networks for networks in every if networks.recipe == leading(every).recipe]
     names = listed(f"{each.count} on {each.dataset}" for each in own)
     yield (
-        f"**What was run.** Networks that we trained by {RECIPES[own[0].recipe]}, {names}: none were "
-        "released. What the paper calls German Credit is UCI Bank Marketing, `bank` here. "
+        f"**What was run.** Networks that we trained by {RECIPES[own[0].recipe]}, {names}: none "
+        "were released. What the paper calls German Credit is UCI Bank Marketing, `bank` here. "
         "Criteo's data may not be passed on: nothing here is about it."
     )
     counts = found["least_error"].counts(found["least_error"].recipe)
