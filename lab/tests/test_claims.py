@@ -9,9 +9,9 @@ import pytest
 
 from browser import chromium, console, visit
 from made_records import EVALUATIONS, ORIGIN, records
+from shearshap_lab.experiments import figures
 from shearshap_lab.experiments.claims import CLAIMS, findings
 from shearshap_lab.experiments.evidence import compare, outcome
-from shearshap_lab.experiments.figures import metric_figure
 from shearshap_lab.experiments.page import write_pages
 from shearshap_lab.experiments.results import every_network
 from shearshap_lab.experiments.spec import baselines
@@ -132,13 +132,21 @@ def test_the_pages_are_written(tmp_path: Path) -> None:
             assert driver.execute_script("return document.documentElement.scrollWidth") <= width
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures without their curves, which take most of the time."""
+    monkeypatch.setattr(figures, "inline", lambda *_, **__: "")
+    monkeypatch.setattr(figures, "overview", lambda *_: None)
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_released_numbers_are_named_only_where_there_are_some() -> None:
     networks = every_network(RECORDS)[0]
-    figure = metric_figure(networks, ["absolute_error"])
+    figure = figures.metric_figure(networks, ["absolute_error"])
     assert "Dashed: the authors' released numbers" in figure.caption
-    assert "Dashed" not in metric_figure(networks, ["faithfulness"]).caption
+    assert "Dashed" not in figures.metric_figure(networks, ["faithfulness"]).caption
     elsewhere = replace(networks, dataset="criteo")
-    assert "Dashed" not in metric_figure(elsewhere, ["absolute_error"]).caption
+    assert "Dashed" not in figures.metric_figure(elsewhere, ["absolute_error"]).caption
 
 
 # What ships
@@ -146,10 +154,13 @@ def test_released_numbers_are_named_only_where_there_are_some() -> None:
 
 def without_figures(html: str) -> str:
     """A report's text and tables: other versions of matplotlib draw other curves."""
-    return re.sub(r'<svg class="plot".*?</svg>', "", html, flags=re.DOTALL)
+    html = re.sub(r'<svg class="plot".*?</svg>', "", html, flags=re.DOTALL)
+    html = re.sub(r'<ul class="key">.*?</ul>', "", html, flags=re.DOTALL)
+    return re.sub(r"--widest: [^\"]*|\s+", " ", html)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
 def test_the_published_pages_are_what_the_published_records_give(tmp_path: Path) -> None:
     """Nothing is edited by hand."""
     report = write_pages(DOCS / "reproduction" / "records", tmp_path)

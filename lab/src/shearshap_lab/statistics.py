@@ -24,8 +24,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 from scipy.stats import beta, rankdata
-from scipy.stats import t as student
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -75,7 +75,7 @@ class Estimate:
         deviation, freedom = self._deviation()
         if not np.isfinite(deviation):
             return Interval(self.mean)
-        width = float(student.ppf((1 + LEVEL) / 2, freedom)) * deviation if deviation else 0.0
+        width = float(stdtrit(freedom, (1 + LEVEL) / 2)) * deviation if deviation else 0.0
         return Interval(self.mean, self.mean - width, self.mean + width)
 
     def _deviation(self) -> tuple[float, float]:

@@ -20,7 +20,6 @@ from shearshap_lab.experiments.results import (
     feature_correlations,
     label_of,
     random_cooperators,
-    row_seconds,
     selected_mean,
     selection_ratios,
     time_ratio,
@@ -315,8 +314,7 @@ def trade_off(*, control: Literal["throughput", "accuracy"]) -> Judge:
     """
 
     def judge(networks: Networks) -> Iterator[Evidence]:
-        timings = networks.records["timings"]
-        own = row_seconds(timings, BATCH, "shear")
+        own = networks.row_seconds(BATCH, "shear")
         for reading in ("authors", "fair") if own else ():
             found = {n: _rivals_at(networks, n, reading, own[n]) for n in own}
             outcomes = Counter(_traded(pairs, control) for pairs in found.values())
@@ -333,7 +331,7 @@ def _rivals_at(networks: Networks, n: int, reading: Reading, own: Floats) -> Pai
     """Return SHEAR at n beside all rivals at all their N, by ranking and by time (batch)."""
     pairs = {}
     for rival in networks.rivals(reading):
-        rival_seconds = row_seconds(networks.records["timings"], BATCH, rival)
+        rival_seconds = networks.row_seconds(BATCH, rival)
         for rival_n, seconds in rival_seconds.items():
             accuracy = compare(networks, "shear", rival, n, "ranking_accuracy", rival_n=rival_n)
             times = time_ratio(own, seconds)
@@ -383,9 +381,7 @@ def slower_with_more(networks: Networks) -> Iterator[Evidence]:
     """Judge whether the throughput of all methods falls from each N to the next."""
     for way in reversed(timed_ways(networks)):
         methods = ["shear", *networks.rivals("authors"), *networks.rivals("fair")]
-        found = {
-            method: row_seconds(networks.records["timings"], way, method) for method in methods
-        }
+        found = {method: networks.row_seconds(way, method) for method in methods}
         found = {method: seconds for method, seconds in found.items() if seconds}
         numbers = sorted(found["shear"])
         outcomes = Counter(
@@ -404,9 +400,8 @@ def slower_with_more(networks: Networks) -> Iterator[Evidence]:
 def cost_model(networks: Networks) -> Iterator[Evidence]:
     """Judge whether M (t_backward + N t_forward) explains SHEAR's time, up to a third."""
     for way in reversed(timed_ways(networks)):
-        timings = networks.records["timings"]
         own, derivatives, forward = (
-            row_seconds(timings, way, method) for method in ("shear", "derivatives", "forward")
+            networks.row_seconds(way, method) for method in ("shear", "derivatives", "forward")
         )
         shares = {n: time_ratio(derivatives[0] + forward[n], own[n]) for n in own}
         outcomes = kept(0.75 <= share.value <= 1.33 for share in shares.values())

@@ -27,7 +27,6 @@ from shearshap_lab.experiments.results import (
     metric_interval,
     published_curve,
     random_cooperators,
-    row_seconds,
     series_of,
     timed_ways,
 )
@@ -149,7 +148,7 @@ def trade_off(networks: Networks) -> Figure:
 
         def paint(axes: Axes, way: str = way) -> None:
             for method in networks.methods("fair"):
-                seconds = row_seconds(networks.records["timings"], way, method)
+                seconds = networks.row_seconds(way, method)
                 missing = [
                     max(MIN_MISSING, 1 - networks.mean(method, n, "ranking_accuracy").mean)
                     for n in seconds

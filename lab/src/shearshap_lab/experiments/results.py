@@ -159,6 +159,17 @@ class Networks:
         """Return the mean over rows of a metric, (networks, rounds)."""
         return _by_network(self._rounds[method, n], metric)
 
+    def row_seconds(self, way: str, method: str) -> dict[int, Floats]:
+        """Return the seconds that a row took, by N, one for each round of timings."""
+        own = self._timings.get((way, method), pd.DataFrame({"n": []}))
+        return {int(n): each["each"].to_numpy() for n, each in own.groupby("n")}
+
+    @cached_property
+    def _timings(self) -> dict[tuple[str, str], pd.DataFrame]:
+        frame = self.records["timings"].to_pandas().sort_values("round")
+        frame["each"] = frame["seconds"] / frame["rows"]
+        return dict(iter(frame.groupby(["way", "method"])))
+
     @cached_property
     def crossed(self) -> bool:
         """Whether all networks explain the same rows: by the authors' recipe they do."""
@@ -217,13 +228,6 @@ def metric_interval(networks: Networks, method: str, n: int, metric: str) -> Int
     if metric == "absolute_error":
         return mean.positive_interval()
     return mean.bounded_interval(-1 if metric == "faithfulness" else 0, 1)
-
-
-def row_seconds(timings: pa.Table, way: str, method: str) -> dict[int, Floats]:
-    """Return the seconds that a row took, by N, one for each round of timings."""
-    own = where(timings, way=way, method=method).to_pandas().sort_values("round")
-    own["each"] = own["seconds"] / own["rows"]
-    return {int(n): each["each"].to_numpy() for n, each in own.groupby("n")}
 
 
 def time_ratio(first: Floats, second: Floats) -> Interval:

@@ -20,7 +20,6 @@ from shearshap_lab.experiments.results import (
     label_of,
     leading,
     listed,
-    row_seconds,
 )
 from shearshap_lab.experiments.spec import ABLATION_N, baselines
 from shearshap_lab.markdown import plain_table
@@ -289,7 +288,7 @@ def _newer_table(own: Sequence[Networks]) -> tuple[tuple[str, ...], list[tuple[s
         for method in (*NEWER, "shear"):
             if not networks.n(method):
                 continue
-            seconds = row_seconds(networks.records["timings"], BATCH, method).get(ABLATION_N)
+            seconds = networks.row_seconds(BATCH, method).get(ABLATION_N)
             speed = "-" if seconds is None else f"{1 / np.median(seconds):,.0f}"
             ratios = (
                 "1" if method == "shear" else str(_newer_number(networks, method, n))
