@@ -4,10 +4,11 @@ import re
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from browser import chromium, console, visit
+from browser import console, visit
 from made_records import EVALUATIONS, ORIGIN, records
 from shearshap_lab.experiments import figures
 from shearshap_lab.experiments.claims import CLAIMS, findings
@@ -107,7 +108,7 @@ def test_too_few_rows_leave_claims_open_and_the_report_says_so(rows: int) -> Non
 
 @pytest.mark.browser
 @pytest.mark.slow
-def test_the_pages_are_written(tmp_path: Path) -> None:
+def test_the_pages_are_written(driver: Any, tmp_path: Path) -> None:
     write_records(records(), tmp_path / "records", ORIGIN)
     path = write_pages(tmp_path / "records", tmp_path / "docs")
     assert path == tmp_path / "docs" / "reproduction" / "report.html"
@@ -125,11 +126,10 @@ def test_the_pages_are_written(tmp_path: Path) -> None:
     assert (tmp_path / "docs" / "images" / "reproduction.svg").exists()
     assert html.count("<svg") >= 15
     assert html.count("<table") <= 8
-    with chromium() as driver:
-        for width in (1280, 390):
-            visit(driver, path, width=width)
-            assert console(driver) == []
-            assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    for width in (1280, 390):
+        visit(driver, path, width=width)
+        assert console(driver) == []
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= width
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ def test_what_is_not_given_is_filled_in() -> None:
 @pytest.mark.parametrize("outputs", [None, 1, 2])
 def test_every_shape_is_held_against_the_declared_axes(outputs: int | None) -> None:
     whole = full(outputs=outputs)
-    names = [name for name in declared(whole) if name != "values"]
+    names = [name for name in declared(Explanation) if name != "values"]
     assert len(names) == 13
     for name in names:
         array = getattr(whole, name)
@@ -157,7 +157,7 @@ def test_rows_are_taken_of_every_array(rows: Any, outputs: int | None) -> None:
     whole = full(outputs=outputs)
     places = np.arange(3)[rows].reshape(-1)
     some = whole[rows]
-    for name in declared(whole):
+    for name in declared(Explanation):
         assert same(getattr(some, name), getattr(whole, name)[places])
     assert len(some) == len(places)
     assert whole.row_evaluations is not None

@@ -30,13 +30,14 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.tree import DecisionTreeRegressor
 
 from games import Floats
+from peers import peer
 from shearshap import Explainer, Explanation, InputError
 from shearshap.errors import ModelError
 from shearshap.jobs import Job
 from shearshap.trees import readers
 from shearshap.trees.solver import METHOD
 
-shap = pytest.importorskip("shap")
+shap = peer("shap")
 
 Rng = np.random.Generator
 RNG = np.random.default_rng(5)

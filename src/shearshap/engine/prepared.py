@@ -31,13 +31,13 @@ from shearshap.engine.plan import Plans
 from shearshap.engine.results import with_notes
 from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import Sampling
-from shearshap.engine.text import takes_texts, text_blocks
+from shearshap.engine.text import text_blocks
 from shearshap.errors import InputError, recorded
 from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.methods import name_of
 from shearshap.methods.kriging import Calibration
 from shearshap.models import AdaptedModel
-from shearshap.models.huggingface import check_text_model
+from shearshap.models.huggingface import check_text_model, takes_texts
 from shearshap.result.explanation import Explanation
 from shearshap.trees.proof import decoded
 from shearshap.trees.solver import (
@@ -140,12 +140,14 @@ class PreparedExplainer:
         *,
         budget: int | None = None,
         index: Any = None,
+        data: bool = True,
         advance: Callable[[int], object] = no_progress,
     ) -> Explanation:
         """Return the explanation of rows of the same kind as those of the sample.
 
-        `budget` is the number of model evaluations for one row, `index` are labels of the rows, and
-        `advance` is called with the number of evaluations of each batch.
+        `budget` is the number of model evaluations for one row, and `index` are labels of the rows.
+        `data` says whether the explanation shows what features hold, and `advance` is called with
+        the number of evaluations of each batch.
         """
         run = self.run
         if budget is not None:
@@ -158,7 +160,10 @@ class PreparedExplainer:
             open_game(task, advance, self.adapted) as named,
         ):
             solver = self._solver(named, run)
-            explanation = with_notes(_explained(named, solver, run, notes=False), warned)
+            blocks = blocks_of(solver, Clock(None), tol=run.tol)
+            named_by = _named_by(solver, named)
+            labelled = labelled_blocks(named_by, blocks, notes=False, data=data)
+            explanation = with_notes(Explanation.concat(list(labelled)), warned)
         sampled = _sampling_of(solver)
         if sampled is None:
             return explanation
@@ -199,7 +204,9 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
         with open_game(Task(fixed, rows)) as named:
             adapted = named.game.predict.adapted
             solver = _solver(fixed, named, run, rows=EXPECTED_ROWS)
-            overview = with_notes(_explained(named, solver, run), warned)
+            blocks = blocks_of(solver, Clock(None), tol=run.tol)
+            labelled = labelled_blocks(_named_by(solver, named), blocks)
+            overview = with_notes(Explanation.concat(list(labelled)), warned)
             fixed = _without_notes(fixed)
             sampled = _sampling_of(solver)
             if sampled is None:
@@ -258,12 +265,6 @@ def _without_notes(options: Options) -> Options:
     assert background.chosen is not None
     quiet = replace(background, chosen=replace(background.chosen, notes=()))
     return replace(options, background=quiet)
-
-
-def _explained(named: NamedGame, solver: Solver, run: Run, *, notes: bool = True) -> Explanation:
-    """Return the explanation of all rows; `notes`: with doubts of inputs and outputs."""
-    blocks = blocks_of(solver, Clock(None), tol=run.tol)
-    return Explanation.concat(list(labelled_blocks(_named_by(solver, named), blocks, notes=notes)))
 
 
 def _named_by(solver: Solver, named: NamedGame) -> NamedGame:

@@ -28,14 +28,6 @@ from shearshap.result.explanation import Explanation
 SENTENCE_ENDS = (".", "!", "?")
 
 
-def takes_texts(model: object) -> bool:
-    """Return whether a model is a text classifier: a `transformers` pipeline, or a pair."""
-    library = type(model).__module__.partition(".")[0]
-    if not isinstance(model, tuple) and library != "transformers":
-        return False
-    return text_classifier(model) is not None
-
-
 def text_blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explanation]:
     """Yield the explanation of each text, which has one row."""
     classifier = text_classifier(task.options.model)

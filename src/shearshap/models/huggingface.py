@@ -40,6 +40,14 @@ def text_classifier(model: Any) -> "TextClassifier | None":
     return TextClassifier(network, tokenizer)
 
 
+def takes_texts(model: object) -> bool:
+    """Return whether a model is a text classifier: a `transformers` pipeline, or a pair."""
+    library = type(model).__module__.partition(".")[0]
+    if not isinstance(model, tuple) and library != "transformers":
+        return False
+    return text_classifier(model) is not None
+
+
 def check_text_model(model: Any, rows: Any, background: Any) -> None:
     """Raise if a model is meant for texts, but lacks what it takes to read them."""
     parts = list(model) if isinstance(model, tuple | list) else [model]

@@ -188,7 +188,7 @@ def by_word(explanation: "Explanation", most: int | None = None) -> "Explanation
         elif letters.startswith("rp") and np.issubdtype(array.dtype, np.number):
             fields[name] = _sums(array, owners, len(words))
         elif letters.startswith("rp"):
-            fill = axes.declared(explanation)[name].fill
+            fill = axes.declared(type(explanation))[name].fill
             fields[name] = np.full((len(array), len(words), *array.shape[2:]), fill, array.dtype)
 
     rows, places = np.nonzero(owners >= 0)
