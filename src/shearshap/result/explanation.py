@@ -156,6 +156,14 @@ class Explanation:
     data: Floats | None = field(default=None, metadata=axes("rp", fill=nan))
     #: (r, p) what each player holds, as people read it, if that is not `data`
     display_data: NDArray[np.object_] | None = field(default=None, metadata=axes("rp", fill=""))
+    #: (r,) the texts, if rows are texts
+    texts: NDArray[np.object_] | None = field(default=None, kw_only=True, metadata=axes("r"))
+    #: (r, p) where in its text each part begins, if rows are texts
+    starts: NDArray[np.int64] | None = field(default=None, kw_only=True, metadata=axes("rp"))
+    #: (r, p) where it ends
+    ends: NDArray[np.int64] | None = field(default=None, kw_only=True, metadata=axes("rp"))
+    #: (r,) or (r, k) the answer of a language model, and its tokens or sentences
+    answers: NDArray[np.object_] | None = field(default=None, kw_only=True, metadata=axes("rk"))
     #: (r,) the labels of the rows: a frame's index, an id column, or 0, 1, ... by default
     index: NDArray[Any] = field(default=None, metadata=axes("r"))  # type: ignore[arg-type]
     #: the name of the labels; a tuple of names if labels have several levels
@@ -194,18 +202,18 @@ class Explanation:
             if not isinstance(self.index, Iterable) or isinstance(self.index, str):
                 raise InputError(f"index: expected a label for each row, got {self.index!r}")
             self._fill("index", label_array(self.index))
-        declared.check_shapes(self)
-
-        size = declared.sizes(self)
+        size = declared.checked_sizes(self)
         if self.index is None:
             self._fill("index", np.arange(size["r"]))
-        players = [f"x{player}" for player in range(size["p"])]
-        outputs = [f"output {output}" for output in range(size["k"])] if "k" in size else ["output"]
-        for name, default in (("feature_names", players), ("output_names", outputs)):
-            names = list(getattr(self, name)) or default
-            if len(names) != len(default):
-                raise InputError(f"{name}: expected {len(default)} names, got {len(names)}")
-            self._fill(name, names)
+        self._fill_names("feature_names", size["p"], "x{}")
+        self._fill_names("output_names", size.get("k", 1), "output {}" if "k" in size else "output")
+
+    def _fill_names(self, name: str, count: int, default: str) -> None:
+        """Set a field of names, each by its number if there are none, or raise."""
+        names = list(getattr(self, name)) or [default.format(number) for number in range(count)]
+        if len(names) != count:
+            raise InputError(f"{name}: expected {count} names, got {len(names)}")
+        self._fill(name, names)
 
     def _fill(self, name: str, content: Any) -> None:
         """Set a field of this frozen instance, while it is being made."""
@@ -498,7 +506,8 @@ class Explanation:
             value and standard_error.
 
         The columns of the tidy table are row (its label), output, feature, value, standard_error
-        (missing if there is none), data, base_value and prediction.
+        (missing if there is none), data, base_value and prediction. Those of texts have start and
+        end too, the place of a part in its text, and answer, what is explained of it.
         """
         from shearshap.result import frames as tabular
 

@@ -350,6 +350,10 @@ def explanation_text(explanation: "Explanation") -> str:
     above = list(filter(None, (repr(explanation), question(explanation))))
     if explanation.game is not None:
         return "\n".join([*above, ends_text(explanation), "", game_text(explanation)])
+    from shearshap.result.passages import are_passages, passages_text
+
+    if are_passages(explanation):
+        return "\n".join([*above, "", passages_text(explanation)])
     width = get_terminal_size((WIDTH, 24)).columns
     table = ""
     for players in range(8, 0, -1):
