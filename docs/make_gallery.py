@@ -261,6 +261,7 @@ def text_explanation() -> Explanation:
 
 
 PLOTS: dict[str, Callable[[], Axes]] = {
+    "readme": lambda: first_block("../../README.md") and plt.gca(),
     "waterfall": lambda: plots.waterfall(census_explanation(), row=ROW),
     "force": lambda: plots.force(census_explanation(), row=ROW),
     "bar": lambda: plots.bar(census_explanation()),

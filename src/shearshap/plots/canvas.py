@@ -91,16 +91,20 @@ def plot(draw: Callable[P, Axes]) -> Callable[P, Axes]:
     return takes_shap_options(draw)
 
 
-def axes_of(ax: Axes | None, width: float, height: float, beside: Sequence[str] = ()) -> Axes:
+def axes_of(
+    ax: Axes | None, width: float, height: float, beside: Sequence[str] = (), *, texts: bool = False
+) -> Axes:
     """Return the axes, or those of a new figure that has a size in inches and room for labels.
 
-    Its height is that of type. The texts `beside` are added to its width, the widest of them.
+    In a larger `context` the height grows as type does, and the width half as much, unless the
+    drawing is made of `texts`. The widest text `beside` is added to the width.
     """
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
 
     layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
+    width = scaled(width) if texts else (width + scaled(width)) / 2
     size = (width + max(map(text_width, beside), default=0.0) / 72, scaled(height))
     return plt.figure(figsize=size, layout=layout).add_subplot()
 

@@ -78,7 +78,7 @@ def image(
     high, wide = side * np.array(owners.shape) / max(owners.shape)
     columns = 1 + len(next(iter(chosen.values())))
     width = max(columns * (max(wide, 1.3) + 0.15) + 1.2, 4.5)
-    ax = canvas.axes_of(ax, width, len(pictures) * (high + HEAD) + 0.8)
+    ax = canvas.axes_of(ax, width, len(pictures) * (high + HEAD) + 0.8, texts=True)
     only = next(iter(pictures)) if len(pictures) == 1 else None
     words.write_title(ax, title, explanation, only, rows=counted(len(pictures), "row"))
     ax.axis("off")

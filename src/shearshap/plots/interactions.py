@@ -73,7 +73,7 @@ def interactions(
     side = 0.52 * len(players)
     room = min(words.name_room(ax), scaled(180))
     names = [words.fitted(some.feature_names[player], room) for player in players]
-    ax = canvas.axes_of(ax, 2.9 + side, max(3.4, 2.4 + side), beside=names)
+    ax = canvas.axes_of(ax, 3.4 + side, max(3.4, 2.4 + side), names, texts=True)
     coloured = canvas.draw_cells(ax, cells, aspect="equal", signed=strengths.signed)
     _name_both_sides(ax, names)
     doubtful = _may_be_zero(some, strengths, cells, players)

@@ -314,7 +314,8 @@ def _write_categories(ax: Axes, line: int, means: dict[str, float], width: float
         ]
         if starts:
             start = min(starts, key=lambda start: abs(start + long / 2 - place))
-            taken.append((start - 6, start + long + 6))
+            space = words.scaled(10)
+            taken.append((start - space, start + long + space))
             ax.plot([mean] * 2, [line - 0.42, line + 0.1], color=INK, linewidth=1.5, zorder=4)
             ax.text(
                 low + start / width * (high - low),

@@ -116,7 +116,8 @@ def force(
     row = canvas.row_number(explanation, row)
     view = views.waterfall(explanation, row, canvas.positive_count("max_features", max_features))
     lines = np.count_nonzero(view.sizes)
-    ax = canvas.axes_of(ax, 9.4, 1.8 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
+    height = 1.8 + LINE * (2 * HALF + 2 * GAP_LINES + lines)
+    ax = canvas.axes_of(ax, 9.4, height, texts=True)
     words.write_title(ax, title, explanation, row)
     ax.use_sticky_edges = False
     below = _draw_side(ax, view, away=-1)

@@ -23,6 +23,7 @@ Context = Literal["paper", "notebook", "talk", "poster"]
 TYPE = 11.0  #: points: the size of labels
 SCALES = {"paper": 0.8, "notebook": 1.0, "talk": 1.4, "poster": 2.0}  #: of type, by context
 NAME_ROOM = 4.6  #: inches for the names beside a new figure's lines, at most
+SHARE = 0.775  #: of a figure's width that axes have before labels find their room
 OUTPUT_LETTERS = 48  #: letters of an output's name, at most
 
 _scale: ContextVar[float] = ContextVar("scale", default=1.0)
@@ -87,6 +88,12 @@ def settled_width(ax: Axes) -> float:
     return width_in_points(ax)
 
 
+def room_across(ax: Axes) -> float:
+    """Return how wide a text above or below axes may be, in points, with names on their left."""
+    names = max((text_width(text.get_text()) for text in ax.get_yticklabels()), default=0.0)
+    return max(width_in_points(ax) / SHARE - names - 2 * type_size(), 8 * type_size())
+
+
 def name_room(ax: Axes | None) -> float:
     """Return how wide the names beside lines may be, in points: axes given share theirs."""
     return scaled(72 * NAME_ROOM) if ax is None else 0.5 * width_in_points(ax)
@@ -148,7 +155,7 @@ def axis_label(
 
     It says for which output, unless the title does. Lines are no longer than the room, in points.
     """
-    room = room or 1.1 * width_in_points(ax)
+    room = room or room_across(ax)
     output = output_label(content)
     if output in " ".join(ax.get_title().split()):
         output = ""
@@ -199,7 +206,7 @@ def write_title(
             if row is not None and content.game is None:
                 rows = f"row {content.index[row]}"
             background = against(content).partition(", ")[0]  # how rows were drawn is a detail
-        room = width_in_points(ax)
+        room = room_across(ax) * TYPE / (TYPE + 1)  # the type of titles is larger
         parts = filter(None, (output_label(content), rows, background))
         *firsts, last = (fitted(part, room) for part in parts)
         title = wrapped(room, *(f"{first}," for first in firsts), last)

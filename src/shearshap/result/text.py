@@ -21,6 +21,7 @@ from importlib.resources import files
 from itertools import compress
 from math import ceil, floor, log10
 from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -367,6 +368,9 @@ def explanation_text(explanation: "Explanation") -> str:
     error = max((cell.error for cell in view.cells), default=0.0)
     if error > 0:
         below.append(f"largest standard error shown: {error:.2g}")
+    # what standard errors do not count belongs beside them; warnings have shown the other notes
+    about_errors = [note for note in explanation.notes if note.startswith("Standard errors")]
+    below += [line for note in about_errors for line in wrap(note, width)]
     return "\n".join([*above, "", table, *below])
 
 
