@@ -171,6 +171,8 @@ def facts(every: Sequence[Networks], origin: Mapping[str, Any]) -> Iterator[tupl
     """Yield where the numbers come from, each fact with its name."""
     yield "Command", f"`{origin['command'] or 'not known'}`"
     yield "Commit", f"`{origin['commit']}`; code that measures `{origin['code']}`"
+    if "note" in origin:
+        yield "Afterwards", origin["note"]
     yield "Versions", origin["versions"]
     yield "Machine", origin["machine"]
     minutes, seconds = divmod(round(origin["seconds"]), 60)
