@@ -23,6 +23,7 @@ from shearshap.data.background import (
     is_default,
     parse_background,
 )
+from shearshap.engine.answers import takes_texts, text_blocks
 from shearshap.engine.backgrounds import plans_for, sampling
 from shearshap.engine.linear import linear_solver, wants_linear
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
@@ -31,7 +32,6 @@ from shearshap.engine.plan import Plans
 from shearshap.engine.results import with_notes
 from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import Sampling
-from shearshap.engine.text import takes_texts, text_blocks
 from shearshap.errors import InputError, recorded
 from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.methods import name_of
@@ -86,6 +86,10 @@ def solve(task: Task, run: Run, progress: bool | None = None) -> Generator[Expla
         raise InputError("loss: expected a model of tables or arrays, got one of texts")
     if task.answer is not None and not reads_texts:
         raise InputError("answer: expected a language model with its tokenizer, to explain one")
+    if not reads_texts and isinstance(task.rows, list) and isinstance((*task.rows, 0)[0], str):
+        raise InputError(
+            "rows: expected numbers, got texts; for a function of texts pass text='words'"
+        )
     blocks = text_blocks if reads_texts else _blocks
     return blocks(task, run, RowProgress(progress))
 

@@ -163,10 +163,12 @@ def _lines(view: View, width: int, *, coloured: bool) -> list[str]:
     wide = max(map(len, numbers))
     shares = np.abs(view.shares(0))
     places = len(numbers[0].partition(".")[2])
-    for number, part in zip(numbers, order.tolist(), strict=True):
+    errors = [format_number(float(view.margins[part, 0]), places) for part in order]
+    margins = [f" ± {error:<{max(map(len, errors))}}" for error in errors]
+    if not view.margins[:, 0].any():
+        margins = [""] * len(order)
+    for number, margin, part in zip(numbers, margins, order.tolist(), strict=True):
         start, end = view.spans[part]
-        error = format_number(float(view.margins[part, 0]), places)
-        margin = f" ± {error}" if view.margins[:, 0].any() else ""
         bar = "█" * max(1, round(BAR * shares[part])) if values[part] else ""
         name = f"{view.names[part]}: " if view.names[part] else ""
         line = f"   {number:>{wide}}{margin}  {bar:<{BAR}}  "
