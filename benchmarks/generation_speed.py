@@ -16,6 +16,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -187,13 +188,10 @@ def print_captum(
         (KernelShap, {"n_samples": evaluations}),
     ):
         attribution = LLMAttribution(method(pair[0]), pair[1])
+        attribute = partial(attribution.attribute, inputs, target=answer, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            took, _ = timed(
-                lambda made=attribution, more=options: made.attribute(
-                    inputs, target=answer, num_trials=1, show_progress=False, **more
-                )
-            )
+            took, _ = timed(attribute)
         print(f"  captum, {method.__name__:22} {took:8.2f} s")
     took, explanation = timed(lambda: explainer(prompt, answer=answer, budget=evaluations))
     print(f"  shearshap {'':20} {took:8.2f} s, {explanation.evaluations} evaluations")

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from shearshap.data import Background, Groups
 from shearshap.data.background import parse_background
 from shearshap.data.players import Grouping
+from shearshap.data.texts import TextGroups
 from shearshap.engine.loop import GameProgress
 from shearshap.engine.named_game import open_game
 from shearshap.engine.prepared import PreparedExplainer, prepare, solve
@@ -367,7 +368,7 @@ def explain(
     background: Background | None = None,
     budget: int | None = None,
     method: str | Method = "auto",
-    groups: Groups | str = None,
+    groups: Groups | TextGroups = None,
     output: Output = None,
     scale: Scale | None = None,
     returns: Form | None = None,
@@ -385,7 +386,7 @@ def explain(
     semivalue: str | Sequence[float] = "shapley",
     loss: Loss = None,
     y: Any = None,
-    text: Any = None,
+    text: Groups | TextGroups | bool = None,
     answer: str | Sequence[str] | int | None = None,
     index: Any = None,
     progress: bool | None = None,

@@ -114,7 +114,10 @@ def test_fields_of_a_prompt() -> None:
     [
         (Prompt("{a}", {"b": "x"}), "Prompt: expected a field 'a', as the template has, got b"),
         (Prompt("a", {"b": "x"}), "Prompt: the template has no field {b}; add it"),
-        (Prompt("{a}", {"a": [1]}), "Prompt: expected texts in 'a', got int"),
+        (
+            Prompt("{a}", {"a": [1]}),  # type: ignore[list-item]
+            "Prompt: expected texts in 'a', got int",
+        ),
         ([{"role": "user", "content": ["x"]}], "expected messages with a role and a text"),
         ([{"role": "user", "content": "x"}], "message 0 of prompt 0 is not in the text"),
         (7, "rows: expected a list of texts, got int"),

@@ -12,7 +12,6 @@ import pytest
 
 from games import all_coalitions, exact_shares
 from shearshap import CompletionEndpoint, Explainer, InputError, ModelError
-from shearshap.models import endpoint
 
 PROMPT = "Rome is in Italy. Oslo is in Norway. Where?"
 
@@ -67,7 +66,7 @@ class Stub(BaseHTTPRequestHandler):
 def _url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr(Stub, "requests", [])
-    monkeypatch.setattr(endpoint.time, "sleep", lambda _: None)
+    monkeypatch.setattr("shearshap.models.endpoint.time.sleep", lambda _: None)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -120,7 +120,7 @@ def test_what_is_not_given_is_filled_in() -> None:
 def test_every_shape_is_held_against_the_declared_axes(outputs: int | None) -> None:
     whole = full(outputs=outputs)
     names = [name for name in declared(whole) if name != "values"]
-    assert len(names) == 13
+    assert len(names) == 17
     for name in names:
         array = getattr(whole, name)
         message = rf"{name}: expected an array of shape .*, that is \(r.*\), got \(2,"
@@ -735,7 +735,11 @@ def test_a_table_fits_the_line_and_says_what_it_leaves_out() -> None:
 
 def test_a_notebook_shows_a_table_with_bars() -> None:
     whole = replace(
-        full(7, 9, outputs=2), feature_names=["<b>", *(f"long_name/{n}" for n in range(8))]
+        full(7, 9, outputs=2),
+        feature_names=["<b>", *(f"long_name/{n}" for n in range(8))],
+        texts=None,
+        starts=None,
+        answers=None,
     )
     page = whole._repr_html_()
     assert page.count("<tr>") == 1 + 8

@@ -28,6 +28,9 @@ from shearshap.errors import InputError
 
 Span = tuple[int, int]
 
+#: What the parts of texts are; spans and mappings of them are among the groups of any rows.
+TextGroups = str | re.Pattern[str] | Callable[[str], Any] | tuple[Any, ...]
+
 _WIDE = "぀-ヿ㐀-䶿一-鿿豈-﫿"  # of languages without spaces each letter is a word
 
 PATTERNS = {

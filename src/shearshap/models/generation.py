@@ -44,6 +44,9 @@ MAX_BYTES = {"cpu": 1 << 28, "other": 4 << 30}
 
 MIN_PREFIX = 32  #: tokens, and a quarter of a prompt, from which a prefix is kept
 
+ATTENTION = {"full_attention", "sliding_attention"}
+"""Kinds of layers whose keys and values can be kept."""
+
 DEFAULT_ANSWER = 64  #: tokens of a generated answer, at most
 
 GENERATED_AT_ONCE = 16  #: prompts
@@ -85,7 +88,7 @@ class PromptTokens:
 
     def kept(self, coalition: NDArray[np.bool_]) -> Ids:
         """Return the tokens that are there if some parts are, (p,) of bool."""
-        return self.ids[(self.owner < 0) | (coalition[self.owner] == self.present)]
+        return np.asarray(self.ids[(self.owner < 0) | (coalition[self.owner] == self.present)])
 
     @cached_property
     def prefix(self) -> tuple[int, ...]:
@@ -111,7 +114,7 @@ class Answer:
         """The whole answer."""
         return "".join(self.pieces)
 
-    def segments(self, kind: str | None) -> list[list[int]]:
+    def segments(self, kind: object) -> list[list[int]]:
         """Return the numbers of the tokens of each output: all, then by token or by sentence."""
         every = list(range(len(self.ids)))
         if kind is None:
@@ -276,7 +279,7 @@ class LanguageModel:
 
     def check_length(self, prompt: PromptTokens, answer: Answer, number: int) -> None:
         """Raise if a prompt and its answer are longer than the model's context."""
-        most = getattr(self.model.config, "max_position_embeddings", None)
+        most = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         parts = int(prompt.owner.max(initial=-1)) + 1
         longest = max(
             len(prompt.kept(np.full(parts, fill_value=present))) for present in (True, False)
@@ -389,7 +392,14 @@ class AnswerScorer:
         prompt = self.prompts[text]
         prefix = prompt.prefix
         is_long = len(prefix) >= max(MIN_PREFIX, len(prompt.ids) // 4)
-        return prefix if is_long and not self.language.is_encoder_decoder else ()
+        return prefix if is_long and self._keeps_prefixes else ()
+
+    @cached_property
+    def _keeps_prefixes(self) -> bool:
+        """Whether the model has nothing but attention to the tokens before."""
+        layers = set(getattr(self._config, "layer_types", None) or ())
+        attends = hasattr(self._config, "num_attention_heads") and layers <= ATTENTION
+        return attends and not self.language.is_encoder_decoder
 
     def _byte_limit(self) -> int:
         """Return the bytes that logits, or keys and values, may take."""
