@@ -7,8 +7,8 @@ Kinds of prompts, and the passages that hold the answer:
     recall     alice is in rome.                                           that one
     repeated   alice is in rome.  alice lives in rome.                     both, each enough alone
     negation   alice is in rome.  alice is not in oslo.                    the first
-    two hops   the friend of alice is bob.  bob is in rome.                both, only together
-               where is the friend of alice?
+    two hops   the friend of alice is bob.  bob lives in rome.             both
+               where is the friend of alice?    bob is in rome
 
 All other passages are about others, or about what people like. Half of the prompts to train on have
 lost some of their passages, but keep their answers. So the model learns how likely an answer is if
@@ -43,7 +43,7 @@ CITIES = [
 ]
 # fmt: on
 THINGS = ["tea", "coffee", "chess", "music", "soup", "bread", "tennis", "films"]
-WORDS = ["is", "in", "lives", "not", "likes", "the", "friend", "of", "where", "who", ".", "?"]
+WORDS = ["is", "in", "lives", "not", "likes", "the", "friend", "of", "where", ".", "?"]
 SPECIAL = ["<pad>", "<s>", "<unk>"]
 
 KINDS = ("recall", "repeated", "negation", "two hops")
@@ -130,17 +130,10 @@ def _scene(kind: str, passages: int, people: int, rng: np.random.Generator) -> l
             evidence = [at, count + at]
         if kind == "two hops":
             question = f"where is the friend of {name}?"
-            answer = homes[at - 1]
+            answer = f"{who[at - 1]} is in {homes[at - 1]}"
             evidence = [(at - 1) % count, count + at]
         held = tuple(sorted(int(place[each]) for each in evidence))
         scene.append(Asked(tuple(told), question, answer, held))
-    if kind == "two hops":  # the first hop alone is easier to learn
-        scene += [
-            Asked(
-                tuple(told), f"who is the friend of {name}?", who[at - 1], (int(place[count + at]),)
-            )
-            for at, name in enumerate(who)
-        ]
     return scene
 
 
@@ -244,7 +237,13 @@ def trained(size: str = "small", *, seed: int = 0, device: str = "cpu") -> tuple
 def _step(model: Any, tokenizer: Any, optimiser: Any, texts: list[str]) -> float:
     """Take a step of training on the answers of texts, and return the loss before it."""
     ids = tokenizer(texts, padding=True, return_tensors="pt").input_ids.to(model.device)
-    answers = ids[:, :-1] == tokenizer.convert_tokens_to_ids("?")  # what precedes an answer
+    # answers are between a question mark and a full stop
+    place = torch.arange(ids.shape[1] - 1, device=ids.device)
+    asks, ends = (
+        torch.where(ids[:, :-1] == tokenizer.convert_tokens_to_ids(mark), place, -1).cummax(1)[0]
+        for mark in ("?", ".")
+    )
+    answers = asks > ends
     hidden = model.model(ids[:, :-1]).last_hidden_state[answers]
     loss = nn.functional.cross_entropy(model.lm_head(hidden), ids[:, 1:][answers])
     optimiser.zero_grad()
@@ -279,19 +278,25 @@ def _text(scene: Sequence[Asked], passages: Sequence[str], rng: np.random.Genera
 
 
 @torch.inference_mode()
+def answer_logits(model: Any, tokenizer: Any, texts: Sequence[str], answer: str) -> Any:
+    """Return logits (n, a, v) at the a tokens of an answer after n texts, and the tokens (a,)."""
+    wanted = tokenizer(answer, add_special_tokens=False, return_tensors="pt").input_ids[0]
+    inputs = tokenizer([f"{text} {answer}" for text in texts], padding=True, return_tensors="pt")
+    ends = inputs.attention_mask.sum(dim=1, keepdim=True)
+    before = ends - 1 - torch.arange(len(wanted), 0, -1)
+    hidden = model.model(inputs.input_ids.to(model.device)).last_hidden_state.cpu()
+    own = hidden[torch.arange(len(texts))[:, None], before]
+    return model.lm_head(own.to(model.device)).cpu().double(), wanted
+
+
 def log_probabilities(model: Any, tokenizer: Any, texts: Sequence[str], answer: str) -> Any:
-    """Return the log-probabilities (n,) of an answer of one token after each of n texts."""
-    (wanted,) = tokenizer(answer, add_special_tokens=False).input_ids
-    found = []
+    """Return the log-probabilities (n,) of an answer after each of n texts."""
+    values = np.empty(len(texts))
     order = np.argsort([len(text) for text in texts])
     for some in np.array_split(order, len(texts) // 512 + 1):
-        inputs = tokenizer([texts[each] for each in some], padding=True, return_tensors="pt")
-        last = inputs.attention_mask.sum(dim=1) - 1
-        hidden = model.model(inputs.input_ids.to(model.device)).last_hidden_state
-        logits = model.lm_head(hidden[torch.arange(len(some)), last])
-        found.append(logits.double().log_softmax(dim=1)[:, wanted].cpu().numpy())
-    values = np.empty(len(texts))
-    values[order] = np.concatenate(found)
+        logits, wanted = answer_logits(model, tokenizer, [texts[each] for each in some], answer)
+        each = logits.log_softmax(dim=2)[:, torch.arange(len(wanted)), wanted]
+        values[some] = each.sum(dim=1).numpy()
     return values
 
 
@@ -299,8 +304,6 @@ def accuracy(model: Any, tokenizer: Any, prompts: Sequence[Asked]) -> float:
     """Return how many of the prompts the model answers correctly, from 0 to 1."""
     right = 0
     for own in prompts:
-        inputs = tokenizer(own.text(), return_tensors="pt").to(model.device)
-        with torch.inference_mode():
-            best = int(model(inputs.input_ids).logits[0, -1].argmax())
-        right += tokenizer.decode(best).strip() == own.answer
+        logits, wanted = answer_logits(model, tokenizer, [own.text()], own.answer)
+        right += bool((logits[0].argmax(dim=1) == wanted).all())
     return right / len(prompts)
