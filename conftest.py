@@ -1,16 +1,23 @@
 """How tests run: one thread for each process, and in CI the same examples every time.
 
-Several processes that each use every core only wait for one another. New random examples are
-for a developer's machine, where a failure can be looked into.
+Several processes that each use every core only wait for one another, and the processes in which
+torch.compile would compile take longer to start than anything here to compile. New random
+examples are for a developer's machine, where a failure can be looked into.
 """
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import settings
 
+import browser
+
 torch.set_num_threads(1)
+os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
@@ -25,3 +32,53 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("docs")
         if folder.parent.name == "lab":
             item.add_marker("lab")
+
+
+# One Ray cluster and one browser for all tests: each takes seconds to start
+
+STORE = 100 << 20  #: bytes of a node's object store
+QUICK_DEATH = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300}
+"""How soon the cluster notices that a node is dead; by default after some ten seconds."""
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """A cluster of two nodes with a CPU each; its tests are in the group "ray"."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_worker_niceness", "0")  # or tests on the other cores hold workers up
+        # workers unpickle what is defined in tests
+        patch.setenv("PYTHONPATH", str(Path(__file__).with_name("tests")), prepend=os.pathsep)
+        node = {"num_cpus": 1, "object_store_memory": STORE}
+        head = {**node, "include_dashboard": False, "_system_config": QUICK_DEATH}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        cluster.add_node(**node)
+        yield cluster
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.fixture
+def session(cluster: Any) -> None:
+    """A session with the cluster; it stays open, since each new one has new workers."""
+    import ray
+
+    if not ray.is_initialized():
+        ray.init(cluster.address, log_to_driver=False, logging_level="error")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """One browser for each worker."""
+    with browser.chromium() as driver:
+        yield driver
+
+
+@pytest.fixture
+def driver(chromium: Any) -> Iterator[Any]:
+    """The browser of all tests, with light pages again after each."""
+    yield chromium
+    browser.command(chromium, "Emulation.setEmulatedMedia", features=[])

@@ -59,11 +59,6 @@ napoleon_attr_annotations = False
 html_theme = "furo"
 html_title = f"shearshap {__version__}"
 html_show_sphinx = False
-html_theme_options = {
-    "source_repository": "https://github.com/shearshap/shearshap/",
-    "source_branch": "main",
-    "source_directory": "docs/",
-}
 
 
 def formulas_as_they_stand(lines: list[str]) -> list[str]:

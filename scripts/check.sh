@@ -6,4 +6,5 @@ extra=dev
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 .venv/bin/mypy
+unset PYTHONDONTWRITEBYTECODE  # or each process that a test starts compiles the package again
 exec .venv/bin/pytest -n auto --dist loadgroup "$@"

@@ -61,12 +61,7 @@ def browsing(test: Any) -> Any:
 def chromium() -> Iterator["Chrome"]:
     """Yield a fresh headless Chromium; skip the test where there is none, or fail if SHEARSHAP_REQUIRE_BROWSER is set.
 
-    A test file makes a fixture of it, as wide as it likes:
-
-        @pytest.fixture(scope="module")
-        def driver() -> Iterator[Chrome]:
-            with chromium() as driver:
-                yield driver
+    The fixture `driver` is one for all tests.
     """
     binary, service = _installed()
     from selenium import webdriver

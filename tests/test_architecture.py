@@ -64,8 +64,3 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
-
-
-def test_every_import_is_of_a_module_that_exists() -> None:
-    for module, tree in trees().items():
-        assert imported(ast.walk(tree)) <= trees().keys(), module

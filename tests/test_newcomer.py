@@ -4,10 +4,6 @@ Each checks that the numbers are right, and not only that nothing fails: against
 the same, else by what values must add up to.
 """
 
-import socket
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +28,10 @@ import matplotlib.pyplot as plt
 
 import shearshap
 import shearshap.plots
+from peers import peer
 from shearshap import Explanation, InputError, ModelError, explain_game
 from shearshap.cli import app
+from shearshap.serve import Service
 
 Explainer: Any = shearshap.Explainer  # a newcomer has no type checker
 plots: Any = shearshap.plots
@@ -84,7 +82,7 @@ def test_the_first_line(kind: str) -> None:
     np.testing.assert_allclose(explanation.predictions, model.predict(X[:50]))
     assert add_up(explanation)
     if kind == "trees":
-        shap = pytest.importorskip("shap")
+        shap = peer("shap")
         theirs = shap.TreeExplainer(model).shap_values(X[:50])
         np.testing.assert_allclose(explanation.values, theirs, atol=1e-5)
 
@@ -299,29 +297,18 @@ def test_shear_explain_writes_values_and_a_report(files: Path) -> None:
 # 9. The service
 
 
-@pytest.mark.slow
-def test_shear_serve_answers(files: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    words = [sys.executable, "-m", "shearshap", "serve", *options(files), "--port", str(port)]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as server:
-        try:
-            about = answer(f"http://127.0.0.1:{port}/about")
-        finally:
-            server.terminate()
-    assert "contract" in about
+def test_shear_serve_answers(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tests/serve/test_batching.py ends the program by signals."""
+    answers = []
 
+    def run(service: Service, _say: Any) -> None:
+        with service.running() as address:
+            answers.append(httpx.get(f"{address}/about", timeout=60).raise_for_status().text)
 
-def answer(address: str, seconds: float = 60) -> str:
-    """Return what a service answers, as soon as it does."""
-    until = time.monotonic() + seconds
-    while True:
-        try:
-            return httpx.get(address).raise_for_status().text
-        except httpx.ConnectError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.2)
+    monkeypatch.setattr(Service, "run", run)
+    result = CliRunner().invoke(app, ["serve", *options(files), "--port", "0"])
+    assert result.exit_code == 0, result.output
+    assert "contract" in answers[0]
 
 
 # 10. How precise, how long, what together
@@ -359,7 +346,7 @@ def test_help_says_what_there_is() -> None:
 
 
 def test_three_scripts_for_shap() -> None:
-    shap = pytest.importorskip("shap")
+    shap = peer("shap")
     X, y = load_diabetes(return_X_y=True)
     model = ExtraTreesRegressor(10, max_depth=4, random_state=0).fit(X, y)
 

@@ -130,6 +130,7 @@ def test_members_are_worth_what_the_definition_says() -> None:
     assert named.feature_names == ["m0", "m1", "m2", "m3", "m4"]
 
 
+@pytest.mark.slow
 def test_efficiency_symmetry_and_null_players_of_an_estimate() -> None:
     """Two groups are copies of each other, and the rows of a third are ignored by the fit."""
     rows = np.concatenate((TRAIN, TRAIN[:10], np.full((10, 5), np.nan), X[40:100]))
@@ -180,15 +181,20 @@ def test_rows_of_any_kind(kind: Callable[[Any], Any]) -> None:
 # Processes, files, deadlines
 
 
+processes = pytest.mark.xdist_group("joblib")  # whose processes stay for the next test
+
+
+@pytest.mark.slow
+@processes
 def test_processes_and_threads_agree() -> None:
     one = value_data(TREE, accuracy, TRAIN, LABELS, groups=GROUPS)
     with joblib.parallel_config(backend="threading"):
         threads = value_data(TREE, accuracy, TRAIN, LABELS, groups=GROUPS, n_jobs=2)
-    processes = value_data(
+    several = value_data(
         TREE, lambda model: accuracy(model), TRAIN, LABELS, groups=GROUPS, n_jobs=2
     )
     np.testing.assert_array_equal(one.values, threads.values)
-    np.testing.assert_array_equal(one.values, processes.values)
+    np.testing.assert_array_equal(one.values, several.values)
 
 
 CRASH = """
@@ -209,17 +215,19 @@ print(calls, answer.values.tolist())
 """
 
 
-def test_a_run_that_crashed_loses_nothing(tmp_path: Path) -> None:
-    def run(crash: int) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", CRASH, str(tmp_path / "kept"), str(crash)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    assert run(20).returncode == 3
+@pytest.mark.slow
+def test_a_run_that_crashed_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [sys.executable, "-c", CRASH, str(tmp_path / "kept"), "20"]
+    assert subprocess.run(command, check=False).returncode == 3
     (file,) = (tmp_path / "kept").iterdir()
     assert len(file.read_text().splitlines()) == 20  # the empty coalition needs no score
     with file.open("a") as lines:
         lines.write('{"08": 1')  # a line that was cut off
-    calls, _, values = run(-1).stdout.partition(" ")
+    monkeypatch.setattr(sys, "argv", ["-c", command[3], "-1"])
+    exec(CRASH, {})
+    calls, _, values = capsys.readouterr().out.partition(" ")
     # all 63 coalitions that are not empty, less the 19 known, and everyone once more
     assert int(calls) == 63 - 19 + 1
     whole = value_members(
@@ -278,7 +286,7 @@ def test_bad_input(options: dict[str, Any], message: str) -> None:
         value_data(**arguments)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=[pytest.mark.slow, processes])])
 def test_a_fit_that_fails_names_its_coalition(n_jobs: int) -> None:
     def fit(rows: Any, labels: Any) -> Any:
         if len(rows) == 20 and rows.index[0] == 10:

@@ -2,10 +2,11 @@
 
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from browser import chromium, console, visit
+from browser import console, visit
 from made_records import EVALUATIONS, ORIGIN, records
 from shearshap_lab.experiments import page, report
 from shearshap_lab.experiments.claims import CLAIMS, findings
@@ -94,7 +95,7 @@ def test_too_few_rows_leave_claims_open_and_the_report_says_so(rows: int) -> Non
 
 @pytest.mark.browser
 @pytest.mark.slow
-def test_the_report_is_written(tmp_path: Path) -> None:
+def test_the_report_is_written(driver: Any, tmp_path: Path) -> None:
     write_records(records(), tmp_path / "out" / "records", ORIGIN)
     path = report(tmp_path / "out", docs=tmp_path / "docs")
     html = path.read_text()
@@ -107,8 +108,7 @@ def test_the_report_is_written(tmp_path: Path) -> None:
     assert "shear paper reproduce census" in short
     assert "| **Holds** | as run 3 of 3; appendix 3 of 3" in short
     assert html.count("<svg") >= 20
-    with chromium() as driver:
-        for width in (1280, 390):
-            visit(driver, path, width=width)
-            assert console(driver) == []
-            assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    for width in (1280, 390):
+        visit(driver, path, width=width)
+        assert console(driver) == []
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= width

@@ -1,7 +1,6 @@
 """`shear benchmark`: estimators of the user's own against ours, from tables in files to the report."""
 
 import re
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from typer.testing import CliRunner
 
 from browser import chromium, console, requests, visit
 from games import all_coalitions, exact_shares, smooth_table
+from peers import peer
 from shearshap.cli import app
 from shearshap_lab.contest.contest import (
     Contest,
@@ -151,9 +151,7 @@ def test_a_network_is_a_table_with_the_papers_ground_truth(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_shapiq_approximator_takes_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        shapiq = pytest.importorskip("shapiq")
+    shapiq = peer("shapiq")
     (tmp_path / "theirs.py").write_text(
         "from functools import partial\nfrom shapiq import KernelSHAP, PermutationSamplingSV\n"
         "paired = partial(KernelSHAP, pairing_trick=True)\n"

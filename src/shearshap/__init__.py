@@ -18,6 +18,7 @@ from shearshap.errors import (
 
 if TYPE_CHECKING:
     from shearshap.data.background import Conditional
+    from shearshap.data.players import patches
     from shearshap.data.texts import Prompt
     from shearshap.engine.importance import importance
     from shearshap.explainer import Explainer, explain, explain_game, model_game
@@ -65,6 +66,7 @@ __all__ = [
     "explain_game",
     "importance",
     "model_game",
+    "patches",
     "value_data",
     "value_members",
 ]
@@ -78,6 +80,7 @@ _MODULES = {
     "Explanation": "result.explanation",
     "Prompt": "data.texts",
     "importance": "engine.importance",
+    "patches": "data.players",
 }
 """The modules that the public names come from; those of the errors are there already."""
 

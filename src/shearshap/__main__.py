@@ -4,6 +4,7 @@ import _thread
 import os
 import signal
 import sys
+from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 
@@ -15,6 +16,8 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is to be ignored
         signal.signal(signal.SIGINT, _interrupt)
         sys.unraisablehook = _unraisable
+    if find_spec("typer") is None:
+        sys.exit("error: the command shear needs typer: pip install 'shearshap[explain]'")
     try:
         from shearshap.cli import app
 

@@ -71,11 +71,12 @@ class Explainer(Options):
         `Conditional(rows)`, if features move together: absent ones are drawn given the present
         ones, and trees and linear models are sampled too. None: a sample of
         up to 100 of the rows explained; but tree ensembles that are explained exactly follow the
-        covers of their nodes, as `shap.TreeExplainer(model)` does (path-dependent values). For
-        a text classifier: the token that replaces an absent one, by default the tokenizer's mask.
-        For language models and functions of texts: "remove", the default, since a prompt without a
-        passage is one that somebody might write; a text that stands in for each absent part, such
-        as "..."; and for language models "mask" or "pad", that token for each absent token.
+        covers of their nodes, as `shap.TreeExplainer(model)` does (path-dependent values), boosted
+        classifiers on their margin. For a text classifier: the token that replaces an absent one,
+        by default the tokenizer's mask. For language models and functions of texts: "remove", the
+        default, since a prompt without a passage is one that somebody might write; a text that
+        stands in for each absent part, such as "..."; and for language models "mask" or "pad", that
+        token for each absent token.
     method
         A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact if the
         budget holds all coalitions, else the method with the smallest measured error. With "auto"

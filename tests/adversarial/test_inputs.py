@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from games import Bools, Floats
+from peers import peer
 from shearshap import (
     Explainer,
     Explanation,
@@ -281,7 +282,7 @@ class Weighted(nn.Module):
 def test_a_weighted_background_that_is_cut_is_that_of_its_rows_repeated(
     method: str, seed: int
 ) -> None:
-    shap = pytest.importorskip("shap")
+    shap = peer("shap")
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(6, 5))
     counts = rng.permutation([1, 2, 3, 1, 4, 5])
@@ -302,7 +303,7 @@ def test_a_weighted_background_that_is_cut_is_that_of_its_rows_repeated(
 
 
 def test_a_background_row_without_weight_does_not_count() -> None:
-    shap = pytest.importorskip("shap")
+    shap = peer("shap")
     centres = np.random.default_rng(0).normal(size=(4, 5))
     summary = shap.kmeans(centres, 4)
     summary.data = centres

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-import browser
 from drawn import _no_figure_stays, bars, whiskers  # noqa: F401
 from shearshap import Explainer, Explanation, InputError, plots
 from shearshap.result.axes import axes
@@ -326,7 +325,7 @@ def test_a_large_cell_is_written_as_one_thing() -> None:
 
 @pytest.mark.browser
 @pytest.mark.xdist_group("browser")
-def test_scripts_of_pages_round_as_python_does() -> None:
+def test_scripts_of_pages_round_as_python_does(driver: Any) -> None:
     rng = np.random.default_rng(0)
     numbers = [0.0, 0.125, -0.125, 2.5, 3.5, 1.005, 1234.5, 12250000.0, 1.225e-5, 1e-300, 1e300]
     numbers += (rng.normal(size=200) * 10.0 ** rng.integers(-8, 10, 200)).tolist()
@@ -349,5 +348,4 @@ return arguments[0].map(([number, size]) => {
   ];
 });
 """
-    with browser.chromium() as driver:
-        assert driver.execute_script(digits_script() + asked, cases) == wanted
+    assert driver.execute_script(digits_script() + asked, cases) == wanted

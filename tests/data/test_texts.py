@@ -143,3 +143,11 @@ def test_bad_prompts(row: Any, message: str) -> None:
 def test_bad_groups(groups: Any, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         pieces(TEXT, groups)
+
+
+def test_tokens_belong_to_the_part_that_has_more_of_them() -> None:
+    own = Passage("Rome is\nhot, so\n\nso hot")
+    parts = text_parts(own, {"a": "Rome is", "b": (8, 11), "c": (11, 15), "d": "so hot"}, None)
+    #         <s>     Rome    " is"   \n      "hot,"   " so"    \n\n      "so"      " hot"
+    tokens = [(0, 0), (0, 4), (4, 7), (7, 8), (8, 12), (12, 15), (15, 17), (17, 19), (19, 23)]
+    assert parts.owners(tokens).tolist() == [-1, 0, 0, 0, 1, 2, -1, 3, 3]

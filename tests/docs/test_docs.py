@@ -5,12 +5,12 @@ import re
 import shlex
 import subprocess
 import sys
-import warnings
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from importlib import import_module
 from itertools import pairwise, product
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,13 @@ from typer.testing import CliRunner
 
 import browser
 import shearshap
+from peers import peer
 from shearshap import plots
 from shearshap.cli import app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+CLUSTERS = DOCS / "howto" / "clusters.md"
 
 BLOCK = re.compile(r"^```(python|console|text)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
@@ -89,15 +91,16 @@ PAGES = [
 
 @pytest.mark.filterwarnings("ignore:The NumPy global RNG was seeded:FutureWarning")
 @pytest.mark.filterwarnings("ignore:The set_(bad|over|under) function:PendingDeprecationWarning")
-@pytest.mark.filterwarnings(r"ignore::DeprecationWarning:ray\.data")
-@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page != CLUSTERS],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setattr("shearshap.jobs.job.SECONDS_PER_LINE", inf)  # no lines of a slow machine
     mpl.use("Agg")
-    if "import ray" in page.read_text(encoding="utf-8"):
-        pytest.importorskip("ray")
     import_peers(page.read_text(encoding="utf-8"))
     name = str(page.relative_to(ROOT))
     namespace: dict[str, Any] = {"__name__": "__main__"}
@@ -113,14 +116,23 @@ def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         plt.close("all")
 
 
+@pytest.mark.ray
+@pytest.mark.xdist_group("ray")
+@pytest.mark.usefixtures("session")
+@pytest.mark.filterwarnings(r"ignore::DeprecationWarning:ray\.data")
+def test_the_page_on_clusters_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the session of all tests; the page opens one and closes it."""
+    import ray
+
+    monkeypatch.setattr(ray, "init", lambda *_, **__: None)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    test_every_block_runs(CLUSTERS, tmp_path, monkeypatch)
+
+
 def import_peers(text: str) -> None:
     """Import the peers that a page imports, without the warnings that they give on import."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for peer in re.findall(
-            r"^(?:import|from) (shap|captum|shapiq)\b", text, flags=re.MULTILINE
-        ):
-            import_module(peer)
+    for name in re.findall(r"^(?:import|from) (shap|captum|shapiq)\b", text, flags=re.MULTILINE):
+        peer(name)
 
 
 def run_python(step: Step, page: str, namespace: dict[str, Any]) -> str:
@@ -195,22 +207,21 @@ BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
 
 @pytest.mark.browser
 @pytest.mark.xdist_group("site")
-def test_every_page_can_be_read_on_a_desk_and_on_a_phone(site: Path) -> None:
+def test_every_page_can_be_read_on_a_desk_and_on_a_phone(site: Path, driver: Any) -> None:
     """In light and in dark; a page is loaded once, since style sheets follow the window."""
     pages = sorted(path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md"))
     assert len(pages) > 25
-    with browser.chromium() as driver:
-        for page in pages:
-            browser.visit(driver, site / page, width=1280)
-            assert driver.execute_script(BROKEN_IMAGES) == [], page
-            for scheme, width in product(("light", "dark"), (390, 1280)):
-                browser.resize(driver, width=width)
-                features = [{"name": "prefers-color-scheme", "value": scheme}]
-                browser.command(driver, "Emulation.setEmulatedMedia", features=features)
-                assert driver.execute_script(BEYOND_THE_WINDOW) == [], (page, scheme, width)
-                colour = driver.execute_script(BACKGROUND)
-                lightness = sum(int(part) for part in re.findall(r"\d+", colour)[:3])
-                assert (lightness > 600) == (scheme == "light"), (page, colour)
+    for page in pages:
+        browser.visit(driver, site / page, width=1280)
+        assert driver.execute_script(BROKEN_IMAGES) == [], page
+        for scheme, width in product(("light", "dark"), (390, 1280)):
+            browser.resize(driver, width=width)
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            browser.command(driver, "Emulation.setEmulatedMedia", features=features)
+            assert driver.execute_script(BEYOND_THE_WINDOW) == [], (page, scheme, width)
+            colour = driver.execute_script(BACKGROUND)
+            lightness = sum(int(part) for part in re.findall(r"\d+", colour)[:3])
+            assert (lightness > 600) == (scheme == "light"), (page, colour)
 
 
 def documented() -> list[str]:

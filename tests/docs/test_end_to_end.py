@@ -1,33 +1,31 @@
 """What a user runs: the example, a benchmark, and the scripts and documents that lead there."""
 
-import os
 import re
-import subprocess
-import sys
+import runpy
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from peers import peer
+
 ROOT = Path(__file__).parents[2]
+Run = Callable[..., str]
 
 
-def run(*arguments: str) -> str:
-    """Return what a script prints.
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """A function that runs a script as the main program, and returns what it prints."""
 
-    Numba is switched off: compiling shap's loops takes longer than the rest of the test, and no
-    test here is about speed.
-    """
-    process = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 0, process.stderr
-    return process.stdout
+    def run(script: str, *arguments: str) -> str:
+        monkeypatch.setattr("sys.argv", [script, *arguments])
+        runpy.run_path(str(ROOT / script), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
 
 
-def test_the_example_prints_and_plots_one_row(tmp_path: Path) -> None:
+def test_the_example_prints_and_plots_one_row(run: Run, tmp_path: Path) -> None:
     plot = tmp_path / "wine.png"
     text = run("examples/wine.py", "--out", str(plot))
     error = re.search(r"the mean error is ([\d.]+)% of the mean \|value\|", text)
@@ -37,7 +35,9 @@ def test_the_example_prints_and_plots_one_row(tmp_path: Path) -> None:
     assert plot.read_bytes()[:4] == b"\x89PNG"
 
 
-def test_the_throughput_benchmark_puts_us_beside_the_peers() -> None:
+def test_the_throughput_benchmark_puts_us_beside_the_peers(run: Run) -> None:
+    for name in ("shap", "shapiq", "captum"):
+        peer(name)
     options = ("--rows", "40", "--peer-rows", "1", "--methods", "leverage", "shear")
     table = run("benchmarks/throughput.py", *options)
     rows = re.findall(r"^\| ([\w. -]+?) \| (\d+) \|", table, flags=re.MULTILINE)

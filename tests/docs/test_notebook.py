@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,9 +68,14 @@ def html_of(cell: Any) -> str:
     return "".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
 
 
+# one worker for all of them: they look at one run
+pytestmark = pytest.mark.xdist_group("notebook")
+
+
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, list[dict[str, str]]]:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook.cells.append(nbformat.v4.new_code_cell(SLOW))
     return executed(notebook, tmp_path_factory.mktemp("notebook"))
 
 
@@ -80,7 +84,7 @@ def cells_of(notebook: Any) -> list[Any]:
 
 
 def test_every_cell_runs_and_shows_what_it_should(ran: tuple[Any, list[dict[str, str]]]) -> None:
-    explainer, explained, means, cohorts, by_age, one, printed = cells_of(ran[0])
+    explainer, explained, means, cohorts, by_age, one, printed, _ = cells_of(ran[0])
     text = explainer.outputs[0]["data"]["text/plain"]
     assert text == "Explainer(<HistGradientBoostingRegressor>, <DataFrame of shape (442, 10)>)"
     assert "<b>Explanation</b>" in html_of(explained)
@@ -95,28 +99,17 @@ def test_every_cell_runs_and_shows_what_it_should(ran: tuple[Any, list[dict[str,
     )
 
 
-def printed_by(notebook: Any) -> str:
-    """Return all the text that a notebook's cells print."""
-    outputs = [output for cell in cells_of(notebook) for output in cell.outputs]
-    return "".join(output.get("text", "") for output in outputs)
-
-
-def test_the_bar_of_a_notebook_reaches_its_end(ran: tuple[Any, list[dict[str, str]]]) -> None:
-    assert "442/442 rows" in printed_by(ran[0])
-
-
-def test_a_slow_call_shows_a_bar_without_being_asked(tmp_path: Path) -> None:
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SLOW)])
-    assert "10/10 rows" in printed_by(executed(notebook, tmp_path)[0])
+def test_bars_reach_their_end_and_a_slow_call_has_one_without_being_asked(
+    ran: tuple[Any, list[dict[str, str]]],
+) -> None:
+    *cells, slow = [
+        "".join(output.get("text", "") for output in cell.outputs) for cell in cells_of(ran[0])
+    ]
+    assert any("442/442 rows" in text for text in cells)
+    assert "10/10 rows" in slow
 
 
 # In a browser
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator["Chrome"]:
-    with browser.chromium() as driver:
-        yield driver
 
 
 PAGE = """<!doctype html><html><head><meta charset="utf-8">

@@ -109,6 +109,7 @@ def test_the_metadata_name_version_and_licences(
     metadata: Message = message_from_string((info / "METADATA").read_text(encoding="utf-8"))
     assert metadata["Version"] == shearshap.__version__
     assert metadata["License-Expression"] == licence
+    assert f"\nversion: {shearshap.__version__}\n" in (ROOT / "CITATION.cff").read_text()
     files = [
         (info / "licenses" / file).read_text() for file in metadata.get_all("License-File", [])
     ]

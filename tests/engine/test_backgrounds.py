@@ -13,6 +13,7 @@ from torch import nn
 
 from games import Floats
 from laws import SEEDS, few
+from peers import peer
 from shearshap import Auto, BudgetError, Explainer, Explanation
 from shearshap.engine.backgrounds import average
 
@@ -99,7 +100,7 @@ def test_intervals_count_coalitions_and_background_rows() -> None:
 
 
 def test_weights_are_repetitions() -> None:
-    shap = pytest.importorskip("shap")
+    shap = peer("shap")
     summary = shap.kmeans(BACKGROUND[:4], 4)
     summary.data = BACKGROUND[:4]
     counts = np.array([3, 1, 4, 2])

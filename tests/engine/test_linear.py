@@ -53,6 +53,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
 from games import Floats, all_coalitions, exact_shares
+from peers import peer
 from shearshap import BudgetError, Explainer, Explanation, model_game
 from shearshap.engine.linear import METHOD, LinearValues
 from shearshap.jobs import InProcess, Job
@@ -197,7 +198,7 @@ def test_values_of_any_columns_owners_and_weights(data: st.DataObject) -> None:
 
 
 def test_weights_of_a_background_count() -> None:
-    shap = pytest.importorskip("shap")
+    shap = peer("shap")
     centres = shap.kmeans(ROWS, 4)
     expected = enumerated(fitted("ridge"), ROWS[10:13], centres)
     agrees(Explainer(fitted("ridge"), centres)(ROWS[10:13]), expected)

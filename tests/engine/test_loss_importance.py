@@ -61,6 +61,7 @@ def test_it_is_the_mean_of_the_losses_of_single_rows() -> None:
     assert (table.standard_errors[:4] < 2.5 * over_rows[:4]).all()
 
 
+@pytest.mark.slow
 def test_few_background_rows_at_a_time_make_no_bias() -> None:
     rows = ROWS[:64]
     labels = (ROWS[:64, 0] > 0).astype(int)
@@ -88,6 +89,7 @@ def test_few_background_rows_at_a_time_make_no_bias() -> None:
     np.testing.assert_allclose(found.mean(axis=0), truth, atol=float(4 * error.max()) + 2e-3)
 
 
+@pytest.mark.slow
 def test_intervals_hold() -> None:
     """Of other rows, labels and draws: at least 90 % of 95 % intervals."""
     held = []

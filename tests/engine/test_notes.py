@@ -12,12 +12,11 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
+from peers import peer
 from shearshap import Explainer, Explanation, ShearWarning, explain, explain_game
 from shearshap_lab.baselines import AppendixKernel
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    shap = pytest.importorskip("shap", reason="the peers extra is not installed")
+shap = peer("shap")
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 6))

@@ -131,6 +131,7 @@ def test_other_kinds_are_near_the_truth(kind: Any, monkeypatch: pytest.MonkeyPat
     assert np.abs(found - truth).mean() < 0.5 * np.abs(marginal - truth).mean()
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth() -> None:
     train = gaussian_rows()
     rows = train[:10]
@@ -315,6 +316,7 @@ def test_few_rows_have_a_shrunk_covariance_and_a_note() -> None:
     assert any("are shrunk by" in note for note in explanation.notes)
 
 
+@pytest.mark.slow
 def test_a_learned_distribution_says_when_a_copula_is_better(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

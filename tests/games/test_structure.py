@@ -116,6 +116,7 @@ def test_null_players_get_0_and_members_that_are_alike_get_the_same(method: str)
         np.testing.assert_allclose(answer.values[0, 3], answer.values[0, 4])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["permutation", "permutation-antithetic"])
 def test_permutations_are_unbiased(method: str) -> None:
     table = random_table(6, 3)
@@ -183,6 +184,7 @@ def test_rows_do_not_depend_on_their_neighbours() -> None:
     np.testing.assert_allclose(together.values, np.concatenate(alone), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_intervals_cover() -> None:
     inside = []
     for seed in range(40):

@@ -1,6 +1,5 @@
 """Interactions, against the definition, plain sums over all coefficients, and shapiq."""
 
-import warnings
 from itertools import chain, combinations
 from math import comb
 from typing import Any
@@ -23,6 +22,7 @@ from games import (
     smooth_table,
     table_game,
 )
+from peers import peer
 from shearshap import METHODS, Explainer, model_game
 from shearshap.games import indices
 from shearshap.games.game import FunctionGame
@@ -144,9 +144,7 @@ def test_repeats_and_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("players", [4, 7])
 def test_exact_agrees_with_shapiq(players: int) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        shapiq = pytest.importorskip("shapiq", reason="the peers extra is not installed")
+    shapiq = peer("shapiq")
     table = random_table(players, 1)
     value = table_game(table)
     computer = shapiq.ExactComputer(

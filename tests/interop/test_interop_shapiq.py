@@ -4,28 +4,24 @@ import copy
 import importlib
 import pickle
 import sys
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
 from games import Bools, Floats, Value, exact_shares, random_table, smooth_table, table_game
+from peers import peer
 from shearshap import METHODS, BudgetError, InputError, explain_game
 from small_explanation import NAMES, explanation, texts
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    shapiq = pytest.importorskip("shapiq", reason="the peers extra is not installed")
-
-import matplotlib as mpl
-
-from shearshap.interop.shapiq import APPROXIMATORS, Kriging, Leverage, Shapley, Shear
-
+shapiq = peer("shapiq")
 mpl.use("Agg")
-from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
+
+from shearshap.interop.shapiq import APPROXIMATORS, Kriging, Leverage, Shapley, Shear  # noqa: E402
 
 PLAYERS = 6
 

@@ -379,7 +379,7 @@ def test_trees_of_a_folder_without_a_background_follow_their_covers() -> None:
 
 
 def test_a_background_that_was_damaged_or_replaced_is_refused() -> None:
-    options: dict[str, Any] = {"background": None, "budget": 22 * ROWS}
+    options: dict[str, Any] = {"background": None, "budget": 250, "method": "leverage"}
     explained(**options)
     file = Path("values/_background.parquet")
     sound = file.read_bytes()

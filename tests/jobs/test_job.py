@@ -19,6 +19,7 @@ import pytest
 from explain_command import done, explain, refusal, written
 from folder_jobs import wait_for
 from shearshap import Explainer, Explanation, ShearWarning, __version__
+from shearshap.__main__ import main
 from shearshap.errors import ModelError
 from shearshap.jobs import Job, tables
 from shearshap.jobs.models import open_model
@@ -306,12 +307,16 @@ model = Model()
     assert written()["value.a"].tolist() == [-0.5, 0.5]
 
 
-@pytest.mark.slow
-def test_the_program_explains() -> None:
+def test_the_program_explains(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tests of interrupts start it as a process."""
     words = "explain --model score.py:predict --data rows.csv --out values.parquet"
-    command = [sys.executable, "-m", "shearshap", *words.split()]
-    finished = subprocess.run(command, capture_output=True, text=True)
-    assert (finished.returncode, finished.stderr) == (0, "")
+    monkeypatch.setattr(sys, "argv", ["shear", *words.split()])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (0, "")
     assert facts()["command"] == f"shear {words}"
 
 
@@ -427,7 +432,7 @@ import pathlib, time
 def f(frame):
     if (frame["a"] == 300).any():
         pathlib.Path("begun").touch()
-        time.sleep(60)
+        time.sleep(600)
     return frame["a"] * frame["b"]
 """)
     words = ["--model", "slow.py:f", "--data", "many.csv", "--out", "values.parquet", *MEAN]
@@ -438,7 +443,7 @@ def f(frame):
     )
     wait_for((here / "begun").exists)
     command.send_signal(signal.SIGINT)
-    _, message = command.communicate(timeout=60)
+    _, message = command.communicate(timeout=180)
     assert command.returncode == 130
     assert message.endswith(" rows, is in values.partial.parquet\n")
     check_partial("values.partial.parquet", finished_rows(message))

@@ -25,36 +25,6 @@ ray = pytest.importorskip("ray")
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]  # one cluster for all tests
 
-STORE = 100 << 20  #: bytes of a node's object store
-QUICK_DEATH = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300}
-"""How soon the cluster notices that a node is dead; by default after some ten seconds."""
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """A cluster of two nodes with a CPU each."""
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        # workers unpickle what is defined here
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
-        node = {"num_cpus": 1, "object_store_memory": STORE}
-        head = {**node, "include_dashboard": False, "_system_config": QUICK_DEATH}
-        cluster = Cluster(initialize_head=True, head_node_args=head)
-        cluster.add_node(**node)
-        yield cluster
-        ray.shutdown()
-        cluster.shutdown()
-
-
-@pytest.fixture
-def session(cluster: Any) -> None:
-    """A session with the cluster; it stays open, since each new one has new workers."""
-    if not ray.is_initialized():
-        ray.init(cluster.address, log_to_driver=False, logging_level="error")
-
-
 # The executor alone
 
 
@@ -68,10 +38,12 @@ class Touch:
     never: tuple[int, ...] = ()  #: shards that fail, and need not be tried again
     halts: tuple[int, ...] = ()
     seconds: float = 0.0
+    together: int = 0  #: processes that wait for each other
 
     def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
         (self.out / f"{shard.number}-{attempt}").write_text(str(os.getpid()))
         sleep(self.seconds)
+        wait_for(lambda: len(processes(self.out)) >= self.together)
         number = shard.number
         if number in self.dies:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -101,6 +73,11 @@ def in_order(reports: Iterator[ShardResult]) -> list[ShardResult]:
     return sorted(reports, key=lambda report: report.shard.number)
 
 
+def processes(folder: Path) -> set[str]:
+    """The processes that have begun a shard."""
+    return {file.read_text() for file in folder.iterdir()} - {""}
+
+
 def attempts(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir())
 
@@ -117,10 +94,9 @@ def test_reports_are_those_of_one_process(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("session")
 def test_a_process_keeps_the_work_and_tasks_are_spread(tmp_path: Path) -> None:
-    reports = list(RayExecutor().run(Touch(tmp_path, seconds=0.1), shards(8)))
+    reports = list(RayExecutor().run(Touch(tmp_path, together=2), shards(8)))
     assert len(reports) == 8
-    processes = {file.read_text() for file in tmp_path.iterdir()}
-    assert len(processes) == 2  # one on each node, for all shards
+    assert len(processes(tmp_path)) == 2  # one on each node, for all shards
 
 
 @pytest.mark.usefixtures("session")

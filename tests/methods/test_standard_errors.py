@@ -444,15 +444,15 @@ def test_no_vote_is_called_converged_that_is_not() -> None:
         threshold = rng.uniform(0.3, 0.8) * weights.sum()
         table = (all_coalitions(12) @ weights >= threshold) * 1.0
         exact = exact_shares(table)
-        for name in ("auto", "kriging"):
-            answer = explain_game(
-                table_game(table), players=12, budget=500, tol=tol, method=name, seed=seed
-            )
-            assert answer.converged is not None
-            off = abs(answer.values[0] - exact).max()
-            assert off <= 2 * tol or not answer.converged[0], (seed, name, off)
-            stopped += int(answer.converged[0])
-    assert stopped < 24
+        name = ("auto", "kriging")[seed % 2]
+        answer = explain_game(
+            table_game(table), players=12, budget=500, tol=tol, method=name, seed=seed
+        )
+        assert answer.converged is not None
+        off = abs(answer.values[0] - exact).max()
+        assert off <= 2 * tol or not answer.converged[0], (seed, name, off)
+        stopped += int(answer.converged[0])
+    assert stopped < 12
 
 
 def test_a_budget_for_all_coalitions_ends_with_all_of_them() -> None:

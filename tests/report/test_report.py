@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
@@ -203,12 +202,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     facts = (("command", "`shear paper reproduce --datasets census,bank,german --budgets 16,32`"),)
     page = Page("How far the estimators are", ("Lead.",), sections, series, foot=facts)
     return write(page, tmp_path_factory.mktemp("report") / "report.html")
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator["Chrome"]:
-    with browser.chromium() as driver:
-        yield driver
 
 
 @browser.browsing

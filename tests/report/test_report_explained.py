@@ -3,7 +3,6 @@
 import io
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -311,12 +310,6 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     explained = explanation(rows=3, players=5, errors=False)
     made = page(result(explained), facts(explained))
     return write(made, tmp_path_factory.mktemp("few") / "values.html")
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator["Chrome"]:
-    with browser.chromium() as driver:
-        yield driver
 
 
 OVERLAPS = """

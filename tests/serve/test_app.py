@@ -5,7 +5,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, Phase, settings
 from prometheus_client.parser import text_string_to_metric_families
 
 import browser
+from folder_jobs import wait_for
 from shearshap import Auto, Explainer, Explanation
 from shearshap.jobs import Job
 from shearshap.serve import Limits
@@ -389,17 +390,17 @@ def test_requests_beyond_the_limit_are_told_to_come_back(
     explain = prepared.explain
 
     def when_let(*given: Any) -> Explanation:
-        gate.wait(20)
+        gate.wait(60)
         return explain(*given)
 
     monkeypatch.setattr(prepared, "explain", when_let)
     with (
         listening(make_app(prepared, Limits(requests=3))) as place,
-        httpx.Client(base_url=place, timeout=20) as client,
+        httpx.Client(base_url=place, timeout=60) as client,
         ThreadPoolExecutor() as pool,
     ):
         open_now = [pool.submit(explained, client, rows[0]) for _ in range(3)]
-        wait(lambda: client.get("/rows").status_code == 503)
+        wait_for(lambda: client.get("/rows").status_code == 503)
         assert client.get("/healthz").status_code == 200
         refused = client.post("/explain", json={"rows": rows[:1]})
         gate.set()
@@ -532,26 +533,13 @@ def test_the_page_may_do_nothing_but_ask_the_service(client: httpx.Client) -> No
     assert answer.headers["cache-control"] == "no-store"
 
 
-@pytest.fixture(scope="module")
-def driver() -> Iterator["Chrome"]:
-    with browser.chromium() as driver:
-        yield driver
-
-
 def open_page(driver: "Chrome", address: str, width: int) -> None:
     browser.resize(driver, width=width)
     driver.get("about:blank")
     browser.console(driver)
     browser.requests(driver)
     driver.get(address + "/")
-    wait(lambda: prediction(driver) not in ("–", ""))
-
-
-def wait(happened: Callable[[], bool]) -> None:
-    until = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_for(lambda: prediction(driver) not in ("–", ""))
 
 
 def prediction(driver: "Chrome") -> str:
@@ -589,7 +577,7 @@ def test_a_change_moves_the_prediction_and_its_values(
     city = line(driver, "city").find_element("css selector", "select")
     other = "Oslo" if rows[0]["city"] == "Rome" else "Rome"
     driver.execute_script(CHANGE, city, json.dumps(other))
-    wait(lambda: prediction(driver) != before)
+    wait_for(lambda: prediction(driver) != before)
     (changed,) = explained(client, rows[0] | {"city": other})["explanations"]
     assert number(prediction(driver)) == pytest.approx(changed["prediction"][0], abs=0.06)
     assert "by your changes" in driver.find_element("id", "moved").text
@@ -599,10 +587,10 @@ def test_a_change_moves_the_prediction_and_its_values(
     was = amount.text
     slider = line(driver, "debt").find_element("css selector", "input[type=range]")
     driver.execute_script(CHANGE, slider, str(rows[0]["debt"] + 9))
-    wait(lambda: amount.text != was)
+    wait_for(lambda: amount.text != was)
 
     driver.find_element("id", "reset").click()
-    wait(lambda: prediction(driver) == before)
+    wait_for(lambda: prediction(driver) == before)
     assert browser.console(driver) == []
     outside = [url for url in browser.requests(driver) if not url.startswith((address, "data:"))]
     assert outside == []
@@ -613,7 +601,7 @@ def test_another_row_is_picked(driver: "Chrome", address: str, client: httpx.Cli
     open_page(driver, address, 1280)
     before = prediction(driver)
     driver.find_element("id", "after").click()
-    wait(lambda: prediction(driver) != before)
+    wait_for(lambda: prediction(driver) != before)
     age = line(driver, "age").find_element("css selector", "input[type=number]")
     assert int(age.get_attribute("value")) == rows[1]["age"]
     names = [each.get_attribute("data-feature") for each in driver.find_elements("css selector", ".lines .line")]  # fmt: skip
@@ -630,10 +618,10 @@ def test_what_the_model_refuses_is_said_on_the_page(driver: "Chrome", address: s
     driver.execute_script(option, city)
     driver.execute_script(CHANGE, city, '"Atlantis"')
     shown = driver.find_element("id", "problem")
-    wait(shown.is_displayed)
+    wait_for(shown.is_displayed)
     assert "there is no such city" in shown.text
     driver.find_element("id", "reset").click()
-    wait(lambda: not shown.is_displayed())
+    wait_for(lambda: not shown.is_displayed())
 
 
 @pytest.mark.browser
@@ -648,10 +636,10 @@ def test_a_group_is_one_line_with_a_cell_for_each_column(driver: "Chrome", folde
         debt = group.find_element("css selector", "input[type=number][aria-label='debt']")
         before = prediction(driver)
         driver.execute_script(CHANGE, debt, "99")
-        wait(lambda: prediction(driver) != before)
+        wait_for(lambda: prediction(driver) != before)
         assert "back to" in group.text
         group.find_element("css selector", ".name button").click()
-        wait(lambda: prediction(driver) == before)
+        wait_for(lambda: prediction(driver) == before)
         assert driver.execute_script("return document.documentElement.scrollWidth") <= 390
         assert browser.console(driver) == []
 
@@ -661,14 +649,14 @@ def test_the_page_asks_for_the_token(driver: "Chrome", guarded: httpx.Client) ->
     place = str(guarded.base_url).rstrip("/")
     driver.get(place + "/")
     field = driver.find_element("id", "token")
-    wait(field.is_displayed)
+    wait_for(field.is_displayed)
     assert not driver.find_element("id", "main").is_displayed()
     field.send_keys("a wrong one")
     driver.find_element("css selector", "#login button").click()
-    wait(driver.find_element("id", "problem").is_displayed)
+    wait_for(driver.find_element("id", "problem").is_displayed)
     assert driver.find_element("id", "problem").text == "That is not the token of this service."
     field.clear()
     field.send_keys(TOKEN)
     driver.find_element("css selector", "#login button").click()
-    wait(lambda: prediction(driver) not in ("–", ""))
+    wait_for(lambda: prediction(driver) not in ("–", ""))
     assert not driver.find_element("id", "login").is_displayed()

@@ -17,12 +17,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from folder_jobs import wait_for
 from shearshap import Explanation
 from shearshap.errors import ModelError
 from shearshap.jobs import Job
 from shearshap.serve import Limits, Service
 from shearshap.serve.batching import Batcher
 from shearshap.serve.guard import Metrics
+
+PATIENCE = 60.0  #: seconds to wait for what comes at once, on a machine that may be busy
 
 # A model that answers at once
 
@@ -34,7 +37,7 @@ def explained(rows: Any) -> Explanation:
 
 
 def predictions(future: "Future[list[Explanation]]") -> list[float]:
-    return [float(row) for part in future.result(5) for row in part.predictions]
+    return [float(row) for part in future.result(PATIENCE) for row in part.predictions]
 
 
 @contextmanager
@@ -55,7 +58,7 @@ def test_a_row_that_the_model_cannot_take_does_not_harm_its_neighbours() -> None
         futures = [made.submit([number], 8) for number in (1, -2, 3)]
         assert predictions(futures[0]) == [1.0]
         with pytest.raises(ModelError, match="negative"):
-            futures[1].result(5)
+            futures[1].result(PATIENCE)
         assert predictions(futures[2]) == [3.0]
 
 
@@ -67,7 +70,7 @@ def test_a_bug_fails_its_requests_and_not_the_next(caplog: pytest.LogCaptureFixt
 
     with batcher(explain) as made:
         with pytest.raises(RuntimeError, match="a bug"):
-            made.submit([-1], 8).result(5)
+            made.submit([-1], 8).result(PATIENCE)
         assert predictions(made.submit([4], 8)) == [4.0]
     assert "a block could not be explained" in caplog.text
 
@@ -75,20 +78,23 @@ def test_a_bug_fails_its_requests_and_not_the_next(caplog: pytest.LogCaptureFixt
 def test_requests_of_other_budgets_are_other_blocks() -> None:
     blocks: list[tuple[int, int]] = []
     gate = threading.Event()
+    begun = threading.Event()
 
     def explain(rows: Any, budget: int, _advance: Any) -> Explanation:
-        gate.wait(5)
+        begun.set()
+        gate.wait(PATIENCE)
         blocks.append((budget, len(rows)))
         return explained(rows)
 
     with batcher(explain) as made:
         gate.set()
         for budget in (8, 9):  # of which it is then known that rows take little time
-            made.submit([0] * 20, budget).result(5)
+            made.submit([0] * 20, budget).result(PATIENCE)
         blocks.clear()
         gate.clear()
+        begun.clear()
         futures = [made.submit([0], 1)]
-        time.sleep(0.05)  # the first is on its way
+        begun.wait(PATIENCE)
         futures += [made.submit([number] * number, 8 + number % 2) for number in (1, 2, 3, 4)]
         cancelled = made.submit([9], 8)
         assert cancelled.cancel()
@@ -101,7 +107,7 @@ def test_requests_of_other_budgets_are_other_blocks() -> None:
 
 BUDGET = 40
 BATCH = 20  #: evaluations of a model call, which cannot be stopped
-EVALUATION = 0.005  #: seconds, once the model is slow
+EVALUATION = 0.0025  #: seconds, once the model is slow
 ROW = BUDGET * EVALUATION
 
 # it is slow once there is a file SLOW, and it writes down how many rows it is asked about
@@ -149,7 +155,7 @@ def serving(
         batch_size=batch_size,
     )
     service = Service(job=job, port=0, limits=Limits(**limits))
-    with service.running() as address, httpx.Client(base_url=address, timeout=60) as client:
+    with service.running() as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
         (folder / "SLOW").touch()
         yield client
 
@@ -159,31 +165,31 @@ def rows(count: int) -> list[dict[str, float]]:
     return [dict(zip("abcdefgh", map(float, row), strict=True)) for row in rng.normal(size=(count, 8))]  # fmt: skip
 
 
-def seconds_of(client: httpx.Client, body: dict[str, Any]) -> float:
-    """Return how long a request takes that must succeed."""
-    started = time.perf_counter()
+def asked_meanwhile(client: httpx.Client, body: dict[str, Any], folder: Path) -> int:
+    """Return how often the model is evaluated, for all, while a request waits that must succeed.
+
+    This is how long it takes, on a machine however busy.
+    """
+    before = evaluations(folder)
     answer = client.post("/explain", json=body)
     assert answer.status_code == 200, answer.text
-    return time.perf_counter() - started
+    return evaluations(folder) - before
 
 
 def wait_for_work(folder: Path) -> None:
     """Wait until the model is at work."""
     before = evaluations(folder)
-    until = time.monotonic() + 30
-    while evaluations(folder) == before:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_for(lambda: evaluations(folder) != before)
 
 
 def assert_rests(folder: Path, allowed: int) -> None:
     """Check that the model is evaluated a few times more at most, and then no more."""
     now = evaluations(folder)
-    time.sleep(3 * ROW)
-    later = evaluations(folder)
-    assert later - now <= allowed
-    time.sleep(3 * ROW)
-    assert evaluations(folder) == later
+    before = -1
+    while before != evaluations(folder):
+        before = evaluations(folder)
+        assert before - now <= allowed
+        time.sleep(3 * ROW)
 
 
 @pytest.mark.slow
@@ -192,32 +198,32 @@ def test_small_requests_are_answered_while_a_large_one_is_at_work(
     folder: Path, budget: int
 ) -> None:
     small = {"rows": rows(1), "budget": budget}
-    with serving(folder, seconds=15 * ROW) as client, ThreadPoolExecutor() as pool:
-        alone = min(seconds_of(client, small) for _ in range(3))
+    with serving(folder, seconds=2) as client, ThreadPoolExecutor() as pool:
+        alone = asked_meanwhile(client, small, folder)
         large = pool.submit(client.post, "/explain", json={"rows": rows(100)})
         wait_for_work(folder)
-        together = [seconds_of(client, small) for _ in range(4)]
+        together = [asked_meanwhile(client, small, folder) for _ in range(4)]
         # a block of the large request ends, another has its turn, and then it is the small one's
         assert sorted(together)[1] < 5 * alone
         assert max(together) < 10 * alone
 
         refused = large.result()
         assert refused.status_code == 504
-        assert "expected an answer within 3 s, got none yet" in refused.json()["error"]
+        assert "expected an answer within 2 s, got none yet" in refused.json()["error"]
         assert_rests(folder, allowed=BUDGET)
-        assert seconds_of(client, small) < 10 * alone
+        assert asked_meanwhile(client, small, folder) <= alone
 
 
 @pytest.mark.slow
 def test_requests_share_blocks_if_it_is_the_block_that_takes_long(folder: Path) -> None:
-    text = (folder / "model.py").read_text().replace(f"{EVALUATION} * len(rows)", "0.1")
-    (folder / "model.py").write_text(text)
+    text = (folder / "model.py").read_text().replace(f"{EVALUATION} * len(rows)", "0.05")
+    (folder / "model.py").write_text(text.replace('"x" * len(rows)', '"x"'))  # calls are counted
     body = {"rows": rows(1)}
     with serving(folder, batch_size=None) as client, ThreadPoolExecutor(60) as pool:
-        alone = min(seconds_of(client, body) for _ in range(3))
-        started = time.perf_counter()
-        list(pool.map(lambda _: seconds_of(client, body), range(60)))
-        assert time.perf_counter() - started < 30 * alone
+        alone = asked_meanwhile(client, body, folder)
+        before = evaluations(folder)
+        list(pool.map(lambda _: asked_meanwhile(client, body, folder), range(60)))
+        assert evaluations(folder) - before < 30 * alone
 
 
 @pytest.mark.slow
@@ -250,8 +256,7 @@ def test_a_request_whose_client_has_gone_is_dropped(folder: Path) -> None:
     with serving(folder) as client, ThreadPoolExecutor() as pool:
         large = pool.submit(_given_up, str(client.base_url), rows(100), folder)
         large.result()
-        time.sleep(ROW)
-        assert_rests(folder, allowed=BUDGET)
+        assert_rests(folder, allowed=20 * BUDGET)  # of 100; it is seen when the model is asked next
         assert client.post("/explain", json={"rows": rows(1)}).status_code == 200
 
 
@@ -272,15 +277,14 @@ def test_reading_and_explaining_share_one_time_limit(folder: Path) -> None:
 
     def slowly() -> Iterator[bytes]:
         yield body[:100]
-        time.sleep(1.0)
+        time.sleep(0.6)
         yield body[100:]
 
-    with serving(folder, seconds=2.0) as client:
-        started = time.perf_counter()
+    with serving(folder, seconds=1.2) as client:
         headers = {"Content-Type": "application/json"}
         answer = client.post("/explain", content=slowly(), headers=headers)
         assert answer.status_code == 504
-        assert time.perf_counter() - started < 2.9
+        assert 0 < evaluations(folder) < 0.9 / EVALUATION
 
 
 def test_a_request_has_a_limit_of_evaluations_but_a_usual_row_is_taken(folder: Path) -> None:
@@ -306,7 +310,7 @@ def test_a_request_has_a_limit_of_evaluations_but_a_usual_row_is_taken(folder: P
 def test_a_signal_ends_the_service_although_a_large_request_is_at_work(
     folder: Path, number: signal.Signals
 ) -> None:
-    limit = 10 * ROW
+    limit = 2.0
     given = ["--model", f"{folder / 'model.py'}:predict", "--data", str(folder / "rows.csv")]
     given += ["--background", f"mean:{folder / 'rows.csv'}"]
     given += ["--budget", str(BUDGET), "--port", "0", "--timeout", str(limit)]
@@ -323,7 +327,7 @@ def test_a_signal_ends_the_service_although_a_large_request_is_at_work(
         address = lines[-1].split()[1].removesuffix("/openapi.json")
         (folder / "SLOW").touch()
         large: Future[httpx.Response] = pool.submit(
-            httpx.post, f"{address}/explain", json={"rows": rows(500)}, timeout=60
+            httpx.post, f"{address}/explain", json={"rows": rows(1000)}, timeout=120
         )
         wait_for_work(folder)
         started = time.perf_counter()
@@ -331,7 +335,7 @@ def test_a_signal_ends_the_service_although_a_large_request_is_at_work(
         code = service.wait(120)
         took = time.perf_counter() - started
         refused = large.result()
-    assert took < 5 * limit  # of 100 s that the whole request would take
+    assert took < 20  # of 100 s that the whole request would take
     assert code in (0, -number)
     assert refused.status_code == 503
     assert "got a service that is being stopped" in refused.json()["error"]

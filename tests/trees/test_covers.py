@@ -30,13 +30,14 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.tree import DecisionTreeRegressor
 
 from games import Floats
+from peers import peer
 from shearshap import Explainer, Explanation, InputError
 from shearshap.errors import ModelError
 from shearshap.jobs import Job
 from shearshap.trees import readers
 from shearshap.trees.solver import METHOD
 
-shap = pytest.importorskip("shap")
+shap = peer("shap")
 
 Rng = np.random.Generator
 RNG = np.random.default_rng(5)
@@ -300,13 +301,31 @@ def test_a_job_without_a_background_follows_the_covers(tmp_path: Path) -> None:
 
 def test_probabilities_of_boosters_are_sampled_and_a_note_names_the_margin() -> None:
     model = xgboost.XGBClassifier(n_estimators=4, max_depth=2).fit(ROWS, TWO)
-    answer = Explainer(model)(ROWS[:10], budget=200)
+    answer = Explainer(model, scale="probability")(ROWS[:10], budget=200)
     assert answer.method != METHOD
     assert any("scale='margin' gives exact values" in note for note in answer.notes)
     assert any("No background was given" in note for note in answer.notes)
     with pytest.raises(InputError, match=r"Background data is missing.*scale='margin'"):
-        Explainer(model)(ROWS[:1])
-    assert Explainer(model, scale="margin")(ROWS[:1]).method == METHOD
+        Explainer(model, scale="probability")(ROWS[:1])
+
+
+def test_the_first_line_explains_boosters_on_their_margin_and_says_so() -> None:
+    model = xgboost.XGBClassifier(n_estimators=4, max_depth=2).fit(ROWS, TWO)
+    expected = shap.TreeExplainer(model).shap_values(ROWS)
+    explainer = Explainer(model)
+    for answer in (explainer(ROWS), explainer.prepare(ROWS[:9]).explain(ROWS)):
+        assert (answer.method, answer.scale) == (METHOD, "margin")
+        np.testing.assert_allclose(answer.values, expected, atol=1e-5)
+    assert any("scale='probability'" in note for note in explainer(ROWS[:1]).notes)
+    # what the user says, counts
+    chances = Explainer(model.predict_proba)(ROWS[:5], budget=99)
+    np.testing.assert_allclose(chances.predictions, model.predict_proba(ROWS[:5]), atol=1e-6)
+
+
+def test_a_booster_of_other_columns_is_refused_by_its_own_error() -> None:
+    booster = xgboost.XGBClassifier(n_estimators=2).fit(ROWS, TWO).get_booster()
+    with pytest.raises(ModelError, match="does not match number of features"):
+        Explainer(booster)(np.hstack((ROWS, ROWS)))
 
 
 def test_columns_made_of_several_are_not_followed() -> None:

@@ -36,6 +36,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from explain_command import done
 from games import Floats, all_coalitions, exact_shares
+from peers import peer
 from shearshap import BudgetError, Exact, Explainer, Explanation, ShearWarning, model_game
 from shearshap.engine import loop
 from shearshap.games.marginal import ModelGame
@@ -200,7 +201,7 @@ def test_backgrounds_of_every_kind() -> None:
 
 
 def test_weights_of_a_background_count() -> None:
-    shap = pytest.importorskip("shap")
+    shap = peer("shap")
     model, rows, _ = made("forest")
     centres = shap.kmeans(rows, 4)
     expected, _ = enumerated(model, rows[10:13], centres)

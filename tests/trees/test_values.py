@@ -184,7 +184,10 @@ OWNERS = {
     "groups": np.array([2, 0, 1, 0, 3]),
     "one player": np.zeros(COLUMNS, dtype=np.int64),
 }
-COMPILED = pytest.param("compiled walk", marks=pytest.mark.slow)  # numba compiles for seconds
+# numba compiles for seconds, and once for each worker
+COMPILED = pytest.param(
+    "compiled walk", marks=[pytest.mark.slow, pytest.mark.xdist_group("compiled")]
+)
 WAYS = ("tables", COMPILED, "walk")
 CHOOSE = tree_values.choose
 
@@ -276,8 +279,7 @@ def test_any_forest_any_groups_any_weights(
     check(forest, np.array(owner), 5, seen, None)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["tables", "compiled walk", "walk"])
+@pytest.mark.parametrize("way", WAYS)
 def test_small_memory_gives_the_same(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     force(monkeypatch, way)
     forest = random_forest("mixed", COLUMNS, outputs=2, seed=12)

@@ -74,10 +74,12 @@ def encode(
         if nw.dependencies.is_pandas_series(rows):
             rows = frame_of_row(rows, parsed.rows)
         frame = as_frame(rows, "rows")
-        if isinstance(index, str):
+        own = frame
+        if frame is not None and isinstance(index, str):
             rows = without_column(rows, index, "rows")
             parsed = replace(parsed, rows=without_column(parsed.rows, index, "background"))
-        inputs = _encode_one(rows, parsed, grouping, model)
+            own = as_frame(rows, "rows")
+        inputs = _encode_one(rows, own, parsed, grouping, model)
 
     labels, name = row_labels(frame, index, len(inputs.rows))
     return replace(inputs, index=labels, index_name=name)
@@ -95,10 +97,13 @@ def _made_columns(groups: Any) -> Groups:
 
 
 def _encode_one(
-    rows: Any, background: ParsedBackground, grouping: Grouping, model: AdaptedModel
+    rows: Any,
+    frame: Frame | None,
+    background: ParsedBackground,
+    grouping: Grouping,
+    model: AdaptedModel,
 ) -> Inputs:
-    """Encode rows of a single input: a frame or an array."""
-    frame = as_frame(rows, "rows")
+    """Encode rows of a single input, which may be a frame, or an array."""
     if frame is None and hasattr(rows, "to_frame"):
         raise InputError(f"rows: expected a table, got a {type(rows).__name__}")
     if frame is None:

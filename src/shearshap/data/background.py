@@ -31,7 +31,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from shearshap.errors import InputError
@@ -349,6 +348,7 @@ def _kmeans(
     """
     # not at the top: it takes a while to import
     from scipy.cluster.vq import kmeans2
+    from scipy.spatial.distance import cdist
 
     read = _sample(rows, MAX_CLUSTERED, seed)
     own = points(read)

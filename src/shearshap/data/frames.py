@@ -37,6 +37,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from shearshap.data.tensors import MAX_EXACT_INTEGER, inexact_error
 from shearshap.errors import InputError
@@ -53,8 +54,8 @@ def as_frame(rows: Any, argument: str) -> Frame | None:
 
     Labels of pandas that are not strings, such as 0, 1, 2, become names: "0", "1", "2".
     """
-    if not nw.dependencies.is_into_dataframe(rows):
-        return None
+    if isinstance(rows, np.ndarray | Tensor) or not nw.dependencies.is_into_dataframe(rows):
+        return None  # which narwhals finds out slowly
     labels = column_labels(rows, argument)
     if labels is not None:
         rows = rows.set_axis(list(labels.place), axis=1)

@@ -133,20 +133,21 @@ def _numbered(group: Any, columns: Sequence[str], inputs: int) -> list[Any]:
     members = [group] if isinstance(group, str | int | np.integer) else group
     if not isinstance(members, Iterable):
         raise InputError(f"groups: a group's columns are a list of numbers or names, got {group!r}")
-    numbers = []
-    for member in members:
-        if isinstance(member, str) and member not in columns:
-            known = "the rows' columns have no names; use numbers"
-            if columns:
-                known = f"the rows have {', '.join(columns)}"
-            raise InputError(f"groups: there is no column {member!r}; {known}")
-        numbers.append(columns.index(member) if isinstance(member, str) else member)
-    return numbers
+    return [_number(each, columns) if isinstance(each, str) else each for each in members]
+
+
+def _number(name: str, columns: Sequence[str]) -> int:
+    if name in columns:
+        return columns.index(name)
+    known = "the rows' columns have no names; use numbers"
+    if columns:
+        known = f"the rows have {', '.join(columns)}"
+    raise InputError(f"groups: there is no column {name!r}; {known}")
 
 
 def _completed(groups: dict[Any, Any], inputs: int, columns: Sequence[str]) -> dict[Any, Any]:
     """Return a mapping with a player for every input that it leaves out, in the inputs' order."""
-    owned = {int(column) for group in groups.values() for column in np.ravel(group)}
+    owned = {column for group in groups.values() for column in np.ravel(group).tolist()}
     complete = dict(groups)
     for column in range(inputs):
         if column in owned:
@@ -253,6 +254,40 @@ def _clusters(linkage: Any, names: Sequence[str]) -> Paths:
 # Masks: the number of a player for every input
 
 
+def patches(height: int, width: int, *, size: int | tuple[int, int]) -> NDArray[np.int64]:
+    """Return a mask of an image's patches, for `groups` and `plots.image`.
+
+    Patches are numbered line by line. `patches(4, 5, size=2)` has smaller ones at the edge:
+
+        0 0 1 1 2
+        0 0 1 1 2
+        3 3 4 4 5
+        3 3 4 4 5
+
+    Parameters
+    ----------
+    height
+        Of the image, in pixels.
+    width
+        Of the image, in pixels.
+    size
+        The side of a patch, in pixels, or its height and width.
+
+    Returns
+    -------
+    The number of each pixel's patch, (height, width).
+    """
+    sides = (size, size) if np.ndim(size) == 0 else tuple(np.ravel(size).tolist())
+    lengths = (height, width, *sides)
+    if len(lengths) != 4 or any(not isinstance(n, int | np.integer) or n < 1 for n in lengths):
+        raise InputError(
+            "patches: expected positive integers, such as patches(224, 224, size=16), got "
+            f"patches({height!r}, {width!r}, size={size!r})"
+        )
+    down, across = (np.arange(n) // side for n, side in zip(lengths[:2], sides, strict=True))
+    return np.asarray(down[:, None] * (across[-1] + 1) + across, dtype=np.int64)
+
+
 def as_mask(mask: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Return a mask in the input's shape, or raise with what is wrong.
 
@@ -319,12 +354,14 @@ def _from_mask(mask: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _from_lists(lists: list[list[Any]], inputs: int) -> NDArray[np.int64]:
     """Return the player that owns each input, (d,)."""
-    for player, own in enumerate(lists):
-        if not own or np.ndim(own) != 1 or np.asarray(own).dtype.kind not in "iu":
+    arrays = [np.asarray(own) for own in lists]
+    for player, own in enumerate(arrays):
+        if not own.size or own.ndim != 1 or own.dtype.kind not in "iu":
             raise InputError(
-                f"groups: group {player} needs a list of input columns (integers), got {own!r}"
+                f"groups: group {player} needs a list of input columns (integers), got "
+                f"{lists[player]!r}"
             )
-    columns = np.concatenate(lists).astype(np.int64)
+    columns = np.concatenate(arrays).astype(np.int64)
     outside = columns[(columns < 0) | (columns >= inputs)]
     if outside.size:
         raise InputError(
@@ -348,6 +385,5 @@ def _from_lists(lists: list[list[Any]], inputs: int) -> NDArray[np.int64]:
         )
 
     owner = np.empty(inputs, np.int64)
-    for player, own in enumerate(lists):
-        owner[own] = player
+    owner[columns] = np.repeat(np.arange(len(arrays)), [len(own) for own in arrays])
     return owner

@@ -255,15 +255,23 @@ class Parts:
         A token in two parts belongs to the one that has more of it. A token of white space, such
         as a line break, belongs to the part before it, if that begins its line.
         """
-        letters = np.array(self.spans).T
-        spaced = np.array([_with_line_end(self.text, *span) for span in self.spans]).T
-        owner = np.full(len(tokens), -1)
-        for token, (start, end) in enumerate(tokens):
-            starts, ends = spaced if self.text[start:end].isspace() else letters
-            common = np.minimum(ends, end) - np.maximum(starts, start)
-            if end > start and common.max() > 0:
-                owner[token] = int(common.argmax())
-        return owner
+        is_space = np.array([self.text[start:end].isspace() for start, end in tokens], dtype=bool)
+        spaced = [_with_line_end(self.text, *span) for span in self.spans]
+        return np.where(is_space, _owners(spaced, tokens), _owners(self.spans, tokens))
+
+
+def _owners(parts: Sequence[Span], tokens: Sequence[Span]) -> NDArray[np.int64]:
+    """Return which of the parts, in their order, has most of each token, (t,); -1: none has any."""
+    starts, ends = np.array(parts).T
+    token_starts, token_ends = np.array(tokens, dtype=np.int64).reshape(-1, 2).T
+    first = np.searchsorted(ends, token_starts, side="right")
+    last = np.searchsorted(starts, token_ends, side="left") - 1
+    owner = np.where((first <= last) & (token_ends > token_starts), first, -1)
+    for token in np.flatnonzero((first < last) & (owner >= 0)).tolist():
+        start, end = tokens[token]
+        common = np.minimum(ends, end) - np.maximum(starts, start)
+        owner[token] = int(common.argmax())
+    return owner
 
 
 _GAP = "\0"  #: stands for a removed part

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from shearshap.engine.loop import Clock, RowProgress, blocks_of
-from shearshap.engine.run import Options, Run, Task, positive_int
+from shearshap.engine.run import Run, Task, positive_int
 from shearshap.engine.text import ClassifiedTexts, ScoredTexts, Texts
 from shearshap.errors import InputError
 from shearshap.games.batches import DEFAULT_BATCH, Batch, Pace
@@ -26,23 +26,11 @@ from shearshap.models.generation import (
     language_model,
 )
 from shearshap.models.huggingface import text_classifier
-from shearshap.models.sklearn import reads_texts
 from shearshap.result.explanation import Explanation
 from shearshap.result.text import counted
 
 MAX_AT_ONCE = 1 << 12
 """Evaluations of a language model between two looks at the clock, at most."""
-
-
-def takes_texts(options: Options) -> bool:
-    """Return whether the rows are texts: by the model, or by the option `text`."""
-    model = options.model
-    if options.text is not None or reads_texts(model) or isinstance(model, CompletionEndpoint):
-        return True
-    library = type(model).__module__.partition(".")[0]
-    if not isinstance(model, tuple) and library != "transformers":
-        return False
-    return language_model(model) is not None or text_classifier(model) is not None
 
 
 def text_blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explanation]:

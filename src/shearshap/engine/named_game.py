@@ -133,14 +133,16 @@ class NamedGame:
     outputs: Outputs
     options: Options
 
-    def labelled(self, block: Explanation) -> Explanation:
+    def labelled(self, block: Explanation, *, data: bool = True) -> Explanation:
         """Return an explanation, whose index is the rows' numbers, with names, data and question.
 
-        The question is what was explained, on which scale, and against which background.
+        The question is what was explained, on which scale, and against which background. `data`
+        may be left out, since to make words and numbers of cells takes time.
         """
         rows = _as_slice(block.index)
         count = block.values.shape[2] if block.values.ndim == 3 else 1
-        words = self.inputs.display.words
+        display = self.inputs.display
+        words = display.words if data else None
         loss = self.game.loss
         return replace(
             block,
@@ -148,7 +150,7 @@ class NamedGame:
             output_names=self.outputs.chosen_names(count) if loss is None else [f"-{loss.name}"],
             index=self.inputs.index[rows],
             index_name=self.inputs.index_name,
-            data=self.inputs.display.data[rows],
+            data=display.data[rows] if data else None,
             display_data=None if words is None else words[rows],
             background=self.inputs.background_description,
             background_rows=len(self.inputs.background),
@@ -179,12 +181,12 @@ class NamedGame:
 
 
 def labelled_blocks(
-    named: NamedGame, blocks: Iterator[Explanation], *, notes: bool = True
+    named: NamedGame, blocks: Iterator[Explanation], *, notes: bool = True, data: bool = True
 ) -> Iterator[Explanation]:
     """Yield blocks with names and data, the first with notes; errors name the row and players."""
     try:
         for block in blocks:
-            labelled = named.labelled(block)
+            labelled = named.labelled(block, data=data)
             if notes:
                 # what is known of the inputs is a note; outputs may not be what they pass for
                 labelled = with_notes(labelled, named.inputs.notes)

@@ -23,7 +23,7 @@ from shearshap.data.background import (
     is_default,
     parse_background,
 )
-from shearshap.engine.answers import takes_texts, text_blocks
+from shearshap.engine.answers import text_blocks
 from shearshap.engine.backgrounds import plans_for, sampling
 from shearshap.engine.linear import linear_solver, wants_linear
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
@@ -37,13 +37,15 @@ from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.methods import name_of
 from shearshap.methods.kriging import Calibration
 from shearshap.models import AdaptedModel
-from shearshap.models.huggingface import check_text_model
+from shearshap.models.huggingface import check_text_model, takes_texts
 from shearshap.result.explanation import Explanation
 from shearshap.trees.proof import decoded
 from shearshap.trees.solver import (
+    MARGIN_NOTE,
     ExactSolver,
     ExactSum,
     follows_covers,
+    on_margin,
     tree_solver,
     wants_trees,
 )
@@ -81,7 +83,7 @@ def solve(task: Task, run: Run, progress: bool | None = None) -> Generator[Expla
     """Return the explanations of a task's rows, block by block."""
     options = task.options
     check_text_model(options.model, task.rows, options.background)
-    reads_texts = takes_texts(options)
+    reads_texts = takes_texts(options.model, options.text)
     if options.loss is not None and reads_texts:
         raise InputError("loss: expected a model of tables or arrays, got one of texts")
     if task.answer is not None and not reads_texts:
@@ -96,12 +98,21 @@ def solve(task: Task, run: Run, progress: bool | None = None) -> Generator[Expla
 
 def _blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explanation]:
     clock = Clock(run.deadline)
-    alone = follows_covers(task.options, run)
+    options, alone = _for_covers(task.options, run)
+    notes = [MARGIN_NOTE] if options is not task.options else []
+    task = replace(task, options=options)
     with open_game(task, progress.evaluated, needs_background=not alone) as named:
-        solver = _solver(task.options, named, run, progress=progress)
+        solver = _solver(options, named, run, progress=progress)
         with progress.over(solver.rows):
             blocks = blocks_of(solver, clock, tol=run.tol, at_once=run.at_once, progress=progress)
-            yield from labelled_blocks(_named_by(solver, named), blocks)
+            for block in labelled_blocks(_named_by(solver, named), blocks):
+                yield with_notes(block, notes)
+
+
+def _for_covers(options: Options, run: Run) -> tuple[Options, bool]:
+    """Return options, on the margin if trees follow their covers, and whether they do."""
+    alone = follows_covers(options, run)
+    return (on_margin(options) if alone else options), alone
 
 
 # Prepared explainers
@@ -136,12 +147,14 @@ class PreparedExplainer:
         *,
         budget: int | None = None,
         index: Any = None,
+        data: bool = True,
         advance: Callable[[int], object] = no_progress,
     ) -> Explanation:
         """Return the explanation of rows of the same kind as those of the sample.
 
-        `budget` is the number of model evaluations for one row, `index` are labels of the rows, and
-        `advance` is called with the number of evaluations of each batch.
+        `budget` is the number of model evaluations for one row, and `index` are labels of the rows.
+        `data` says whether the explanation shows what features hold, and `advance` is called with
+        the number of evaluations of each batch.
         """
         run = self.run
         if budget is not None:
@@ -154,7 +167,10 @@ class PreparedExplainer:
             open_game(task, advance, self.adapted) as named,
         ):
             solver = self._solver(named, run)
-            explanation = with_notes(_explained(named, solver, run, notes=False), warned)
+            blocks = blocks_of(solver, Clock(None), tol=run.tol)
+            named_by = _named_by(solver, named)
+            labelled = labelled_blocks(named_by, blocks, notes=False, data=data)
+            explanation = with_notes(Explanation.concat(list(labelled)), warned)
         sampled = _sampling_of(solver)
         if sampled is None:
             return explanation
@@ -178,7 +194,7 @@ class PreparedExplainer:
 
 def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
     """Explain a sample of rows, and return what explains any others."""
-    if takes_texts(options):
+    if takes_texts(options.model, options.text):
         raise InputError(
             "prepare: every text has its own words, so nothing can be prepared in advance; call "
             "the explainer with the texts"
@@ -190,12 +206,14 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
         )
     warned: list[str] = []
     with recorded(warned), torch.inference_mode(False):
-        alone = follows_covers(options, run)
+        options, alone = _for_covers(options, run)
         fixed, types = with_fixed_background(options, rows, needs_background=not alone)
         with open_game(Task(fixed, rows)) as named:
             adapted = named.game.predict.adapted
             solver = _solver(fixed, named, run, rows=EXPECTED_ROWS)
-            overview = with_notes(_explained(named, solver, run), warned)
+            blocks = blocks_of(solver, Clock(None), tol=run.tol)
+            labelled = labelled_blocks(_named_by(solver, named), blocks)
+            overview = with_notes(Explanation.concat(list(labelled)), warned)
             fixed = _without_notes(fixed)
             sampled = _sampling_of(solver)
             if sampled is None:
@@ -254,12 +272,6 @@ def _without_notes(options: Options) -> Options:
     assert background.chosen is not None
     quiet = replace(background, chosen=replace(background.chosen, notes=()))
     return replace(options, background=quiet)
-
-
-def _explained(named: NamedGame, solver: Solver, run: Run, *, notes: bool = True) -> Explanation:
-    """Return the explanation of all rows; `notes`: with doubts of inputs and outputs."""
-    blocks = blocks_of(solver, Clock(None), tol=run.tol)
-    return Explanation.concat(list(labelled_blocks(_named_by(solver, named), blocks, notes=notes)))
 
 
 def _named_by(solver: Solver, named: NamedGame) -> NamedGame:

@@ -220,7 +220,8 @@ class FinishedRows:
 
 def with_notes(explanation: Explanation, notes: Iterable[str]) -> Explanation:
     """Return an explanation with further notes, each once."""
-    return replace(explanation, notes=tuple(dict.fromkeys((*explanation.notes, *notes))))
+    every = tuple(dict.fromkeys((*explanation.notes, *notes)))
+    return explanation if every == explanation.notes else replace(explanation, notes=every)
 
 
 def _alike_so_far(design: Design, values: Tensor) -> Tensor:

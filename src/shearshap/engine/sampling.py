@@ -34,6 +34,7 @@ rows only.
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -129,19 +130,18 @@ class Sampling:
         return self._explanation(block, buffer)
 
     def _explanation(self, block: "_Block", buffer: ResultBuffer) -> Explanation:
-        explanation = block.explanation(buffer)
-        notes = explanation.notes
+        fields = block.fields(buffer)
         if (
             isinstance(self.game, ModelGame)
             and self.game.sampler is not None
             and self.game.cost > 1
         ):
-            explanation = replace(explanation, standard_errors=None)
-            notes = (*notes, WITHOUT_ERRORS)
+            fields["standard_errors"] = None
+            fields["notes"] += (WITHOUT_ERRORS,)
         # all coalitions make exact values too
-        if self.note is not None and explanation.method != name_of(Exact()):
-            notes = (*notes, self.note)
-        return replace(explanation, check_evaluations=self.checks, notes=notes)
+        if self.note is not None and fields["method"] != name_of(Exact()):
+            fields["notes"] += (self.note,)
+        return Explanation(**fields, check_evaluations=self.checks)
 
 
 class _Block:
@@ -166,24 +166,22 @@ class _Block:
         """Whether any of its rows are finished."""
         return any(bool(group.finished.done.any()) for group in self.groups)
 
-    def explanation(self, buffer: ResultBuffer) -> Explanation:
-        """Return the explanation of the rows that are finished, with its arrays in a buffer."""
+    def fields(self, buffer: ResultBuffer) -> dict[str, Any]:
+        """Return what an explanation has of the rows that are finished, with arrays in a buffer."""
         finished = self._finished()
         run = self.plans.resolved
-        arrays = finished.arrays(buffer, self.first_row, single=self.ends.single, run=run)
+        fields = finished.arrays(buffer, self.first_row, single=self.ends.single, run=run)
         used = [group.plan.run.method for group in self.groups]
-        methods = dict.fromkeys(name_of(method) for method in used)
-        notes = [method.note for method in used if method.note is not None]
-        arrays["notes"] = (*arrays["notes"], *dict.fromkeys(notes))
-        return Explanation(
-            **arrays,
-            index=self.first_row + np.flatnonzero(finished.done.cpu().numpy()),
-            derivative_passes=max(group.derivative_passes for group in self.groups),
-            method=", ".join(methods),
-            seed=run.seed,
-            calibration=self.plans.calibration,
+        notes = dict.fromkeys(method.note for method in used if method.note is not None)
+        return fields | {
+            "notes": (*fields["notes"], *notes),
+            "index": self.first_row + np.flatnonzero(finished.done.cpu().numpy()),
+            "derivative_passes": max(group.derivative_passes for group in self.groups),
+            "method": ", ".join(dict.fromkeys(name_of(method) for method in used)),
+            "seed": run.seed,
+            "calibration": self.plans.calibration,
             **run.index_names,
-        )
+        }
 
     def _finished(self) -> FinishedRows:
         """Return the rows of all groups that are finished."""
@@ -361,7 +359,7 @@ class RowGroup:
         converged = made.converged(self.plan.run.tol)
         # a later stage is made only if a row needs it
         if converged.all() or self.plan.stage(waiting.stage + 1) is None:
-            self._finish(made)
+            self.finished.add(made, converged, done=EVERYONE)
             return None
         # if time is up before the next stage, rows have what this one has found
         has_deadline = self.clock.deadline is not None

@@ -48,7 +48,8 @@ def name_of(method: Method) -> str:
     A calibration is not printed: with it, a method has the same name as without.
     """
     printed = repr(method)
-    return next((name for name, known in METHODS.items() if repr(known) == printed), printed)
+    alike = {name: known for name, known in METHODS.items() if type(known) is type(method)}
+    return next((name for name, known in alike.items() if repr(known) == printed), printed)
 
 
 __all__ = [

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from shearshap.data.texts import Parts, Span
 from shearshap.errors import InputError, ModelError
 from shearshap.models.base import libraries
+from shearshap.models.endpoint import CompletionEndpoint
 
 
 def text_classifier(model: Any) -> "TextClassifier | None":
@@ -36,6 +37,19 @@ def text_classifier(model: Any) -> "TextClassifier | None":
     if not isinstance(network, nn.Module) or not hasattr(tokenizer, "convert_tokens_to_ids"):
         return None
     return TextClassifier(network, tokenizer)
+
+
+def takes_texts(model: Any, text: object = None) -> bool:
+    """Return whether the rows of a model are texts, by the model or by the option `text`."""
+    if text is not None or isinstance(model, CompletionEndpoint):
+        return True
+    steps = getattr(model, "steps", None)
+    if isinstance(steps, list) and steps:  # a Pipeline that begins with a vectorizer
+        return hasattr(steps[0][1], "build_analyzer")
+    library = type(model).__module__.partition(".")[0]
+    if not isinstance(model, tuple) and library != "transformers":
+        return False
+    return text_classifier(model) is not None
 
 
 def check_text_model(model: Any, rows: Any, background: Any) -> None:

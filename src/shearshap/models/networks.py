@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -117,8 +118,8 @@ def _embedding(network: nn.Module) -> Embedding | None:
     return embed, after
 
 
-def _tensors(network: nn.Module) -> list[Tensor]:
-    return [*network.parameters(), *network.buffers()]
+def _tensors(network: nn.Module) -> Iterator[Tensor]:
+    return chain(network.parameters(), network.buffers())
 
 
 # Eval mode and devices
@@ -193,8 +194,10 @@ def _end(network: nn.Module) -> None:
 
 
 def _move(network: nn.Module, wanted: torch.device | None) -> None:
+    if wanted is None:
+        return
     places = {tensor.device for tensor in _tensors(network)}
-    if wanted is None or places <= {wanted}:
+    if places <= {wanted}:
         return
     if len(places) > 1:
         spread = sorted(str(place) for place in places)

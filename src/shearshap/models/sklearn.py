@@ -59,12 +59,6 @@ def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
     )
 
 
-def reads_texts(model: Any) -> bool:
-    """Return whether a model is a Pipeline whose first step makes numbers of texts."""
-    steps = getattr(model, "steps", None)
-    return isinstance(steps, list) and bool(steps) and hasattr(steps[0][1], "build_analyzer")
-
-
 def ends_in_booster(model: Any) -> bool:
     """Return whether a model is a Pipeline that ends in a model of a library of boosters."""
     steps = getattr(model, "steps", None) or [("", None)]

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from shearshap.report.result import ROUNDING
 from shearshap.result import views
@@ -110,6 +109,8 @@ def _correlation(numbers: Floats, values: Floats) -> float:
     values = values[known]
     if len(numbers) < MIN_ROWS or np.ptp(numbers) == 0 or np.ptp(values) == 0:
         return 0.0
+    from scipy.stats import spearmanr  # which takes a second: workers of a job need no report
+
     return float(spearmanr(numbers, values).statistic)
 
 

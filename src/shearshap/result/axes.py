@@ -19,6 +19,7 @@ checking shapes need nothing but these declarations.
 
 from collections.abc import Callable, Sequence
 from dataclasses import Field, dataclass, fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -61,46 +62,46 @@ def joined(join: Callable[[list[Any]], Any]) -> dict[str, Any]:
     return {_JOIN: join}
 
 
-def declared(result: "DataclassInstance | type[DataclassInstance]") -> dict[str, Axes]:
-    """Return the axes of every array field, by its name."""
-    return {each.name: each.metadata[_AXES] for each in fields(result) if _AXES in each.metadata}
+@cache
+def declared(kind: "type[DataclassInstance]") -> dict[str, Axes]:
+    """Return the axes of every array field of a kind of results, by its name."""
+    return {each.name: each.metadata[_AXES] for each in fields(kind) if _AXES in each.metadata}
 
 
 def arrays(result: "DataclassInstance") -> dict[str, tuple[str, NDArray[Any]]]:
     """Return the letters and the array of every array field that is not None, by its name."""
     contents = {
-        name: (own.letters, getattr(result, name)) for name, own in declared(result).items()
+        name: (own.letters, getattr(result, name)) for name, own in declared(type(result)).items()
     }
     return {name: content for name, content in contents.items() if content[1] is not None}
 
 
-def sizes(result: "DataclassInstance") -> dict[str, int]:
-    """Return the length of every axis, by its letter; there is no k with one output."""
-    letters, array = next(iter(arrays(result).values()))
-    known = dict(zip(letters, array.shape, strict=False))
-    sets = [array.shape[1] for letters, array in arrays(result).values() if letters[1:2] == "s"]
-    return known | {"s": sets[0]} if sets else known
+def checked_sizes(result: "DataclassInstance") -> dict[str, int]:
+    """Return the length of every axis, by its letter; there is no k with one output.
 
-
-def check_shapes(result: "DataclassInstance") -> None:
-    """Raise if an array's shape is not the one declared."""
-    for name, (_, array) in arrays(result).items():
+    Raise if an array's shape is not the one declared.
+    """
+    contents = arrays(result)
+    for name, (_, array) in contents.items():
         if not isinstance(array, np.ndarray):
             raise InputError(f"{name}: expected a numpy array, got {type(array).__name__}")
 
-    name, (letters, first) = next(iter(arrays(result).items()))
+    name, (letters, first) = next(iter(contents.items()))
     if first.ndim not in (len(letters) - 1, len(letters)):
         raise InputError(f"{name}: expected an array (r, p) or (r, p, k), got shape {first.shape}")
 
-    size = sizes(result)
-    for name, (letters, array) in arrays(result).items():
+    size = dict(zip(letters, first.shape, strict=False))
+    for name, (letters, array) in contents.items():
+        if letters[1:2] == "s":
+            size.setdefault("s", array.shape[1])
         present = [letter for letter in letters if letter in size]
-        wanted = tuple(size[letter] for letter in present)
-        if np.shape(array) != wanted:
+        wanted = tuple([size[letter] for letter in present])
+        if array.shape != wanted:
             raise InputError(
                 f"{name}: expected an array of shape {wanted}, that is ({', '.join(present)}), got "
-                f"{np.shape(array)}"
+                f"{array.shape}"
             )
+    return size
 
 
 def taken(result: "DataclassInstance", rows: NDArray[np.int64]) -> dict[str, Any]:
@@ -129,19 +130,25 @@ def concat(parts: Sequence[Result]) -> Result:
 
     Parts with fewer players than others have the fields' `fill` for those they lack.
     """
-    return replace(parts[0], **{each.name: _whole(each, parts) for each in fields(parts[0])})
+    firsts = [next(iter(arrays(part).values()))[1] for part in parts]
+    players = [first.shape[1] for first in firsts]
+    whole = {each.name: _whole(each, parts, players) for each in fields(parts[0])}
+    return replace(parts[0], **whole)
 
 
-def _whole(each: "Field[Any]", parts: Sequence["DataclassInstance"]) -> Any:
+def _whole(each: "Field[Any]", parts: Sequence["DataclassInstance"], players: Sequence[int]) -> Any:
     """Return a field of the whole; a field that declares nothing is that of the first part."""
     if _AXES in each.metadata:
-        return _whole_array(each.name, each.metadata[_AXES], parts)
+        return _whole_array(each.name, each.metadata[_AXES], parts, players)
     contents = [getattr(part, each.name) for part in parts]
     join = each.metadata.get(_JOIN)
     return contents[0] if join is None else join(contents)
 
 
-def _whole_array(name: str, own: Axes, parts: Sequence["DataclassInstance"]) -> NDArray[Any] | None:
+def _whole_array(
+    name: str, own: Axes, parts: Sequence["DataclassInstance"], players: Sequence[int]
+) -> NDArray[Any] | None:
+    """Return an array of the whole, of parts with so many players each."""
     contents = [getattr(part, name) for part in parts]
     lacking = [content is None for content in contents]
     if all(lacking) or (any(lacking) and own.absent is None):
@@ -152,10 +159,9 @@ def _whole_array(name: str, own: Axes, parts: Sequence["DataclassInstance"]) -> 
             for part, content in zip(parts, contents, strict=True)
         ]
 
-    players = max(sizes(part)["p"] for part in parts)
-    if "s" in own.letters and any(sizes(part)["p"] < players for part in parts):
+    if "s" in own.letters and min(players) < max(players):
         return None  # the sets of fewer players are others
-    return _concatenated([_padded(content, own, players) for content in contents])
+    return _concatenated([_padded(content, own, max(players)) for content in contents])
 
 
 def _padded(array: NDArray[Any], own: Axes, players: int) -> NDArray[Any]:

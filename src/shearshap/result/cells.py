@@ -117,7 +117,7 @@ def predicted_outputs(explanation: "Explanation") -> Ints | None:
 
     Of more than MAX_OUTPUTS outputs that may not be classes, it is the highest.
     """
-    if explanation.answers is not None:
+    if explanation.answers is not None and explanation.answers.ndim == 2:
         return np.zeros(len(explanation), dtype=np.int64)  # the whole answer
     if not has_classes(explanation) and len(explanation.output_names) <= MAX_OUTPUTS:
         return None
@@ -194,7 +194,7 @@ def by_word(explanation: "Explanation", most: int | None = None) -> "Explanation
         elif letters.startswith("rp") and np.issubdtype(array.dtype, np.number):
             fields[name] = _sums(array, owners, len(words))
         elif letters.startswith("rp"):
-            fill = axes.declared(explanation)[name].fill
+            fill = axes.declared(type(explanation))[name].fill
             fields[name] = np.full((len(array), len(words), *array.shape[2:]), fill, array.dtype)
 
     rows, places = np.nonzero(owners >= 0)

@@ -202,18 +202,18 @@ class Explanation:
             if not isinstance(self.index, Iterable) or isinstance(self.index, str):
                 raise InputError(f"index: expected a label for each row, got {self.index!r}")
             self._fill("index", label_array(self.index))
-        declared.check_shapes(self)
-
-        size = declared.sizes(self)
+        size = declared.checked_sizes(self)
         if self.index is None:
             self._fill("index", np.arange(size["r"]))
-        players = [f"x{player}" for player in range(size["p"])]
-        outputs = [f"output {output}" for output in range(size["k"])] if "k" in size else ["output"]
-        for name, default in (("feature_names", players), ("output_names", outputs)):
-            names = list(getattr(self, name)) or default
-            if len(names) != len(default):
-                raise InputError(f"{name}: expected {len(default)} names, got {len(names)}")
-            self._fill(name, names)
+        self._fill_names("feature_names", size["p"], "x{}")
+        self._fill_names("output_names", size.get("k", 1), "output {}" if "k" in size else "output")
+
+    def _fill_names(self, name: str, count: int, default: str) -> None:
+        """Set a field of names, each by its number if there are none, or raise."""
+        names = list(getattr(self, name)) or [default.format(number) for number in range(count)]
+        if len(names) != count:
+            raise InputError(f"{name}: expected {count} names, got {len(names)}")
+        self._fill(name, names)
 
     def _fill(self, name: str, content: Any) -> None:
         """Set a field of this frozen instance, while it is being made."""

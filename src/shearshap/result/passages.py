@@ -75,7 +75,7 @@ class View:
 
 def are_passages(explanation: "Explanation") -> bool:
     """Return whether rows are texts whose parts have known places."""
-    return explanation.texts is not None and explanation.starts is not None
+    return explanation.texts is not None and explanation.starts is not None and len(explanation) > 0
 
 
 def views(explanation: "Explanation", rows: int = MAX_TEXTS) -> list[View]:

@@ -349,9 +349,9 @@ def explanation_text(explanation: "Explanation") -> str:
     above = list(filter(None, (repr(explanation), question(explanation))))
     if explanation.game is not None:
         return "\n".join([*above, ends_text(explanation), "", game_text(explanation)])
-    if explanation.texts is not None and explanation.starts is not None:
-        from shearshap.result.passages import passages_text
+    from shearshap.result.passages import are_passages, passages_text
 
+    if are_passages(explanation):
         return "\n".join([*above, "", passages_text(explanation)])
     width = get_terminal_size((WIDTH, 24)).columns
     table = ""

@@ -220,6 +220,9 @@ class Batcher:
         self._paces[tickets[0].budget].learn(len(rows), time.perf_counter() - started)
         self.metrics.block_rows.observe(len(rows))
         self.metrics.evaluations.inc(int(spent_evaluations(explanation).sum()))
+        if len(tickets) == 1:
+            tickets[0].take(explanation)
+            return
         start = 0
         for ticket in tickets:
             end = start + len(ticket.block)

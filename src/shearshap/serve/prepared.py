@@ -66,7 +66,7 @@ class Prepared:
         with collect_warnings([]):  # they are in the explanation's notes
             try:
                 block = self.encode(rows)
-                return self.explainer.explain(block, budget=budget, advance=advance)
+                return self.explainer.explain(block, budget=budget, data=False, advance=advance)
             except SystemExit as error:
                 raise ModelError(f"the model's code called exit (with {error.code!r})") from error
 

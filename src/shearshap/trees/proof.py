@@ -249,6 +249,8 @@ def compared_points(
     )
     inputs = decoded(game, torch.cat((some.inputs, some.background, mixes.inputs(some))))
     rows = seen.preprocess(decoded(game, some.inputs))
+    if rows.shape[1] != len(seen.owner):
+        raise UnsupportedTrees("the rows have another number of columns than the trees")
     background = seen.preprocess(decoded(game, some.background))
     if seen.unknown:
         mixes.prove_columns(some, seen, rows, background)

@@ -253,7 +253,6 @@ class SharedKernels:
     plan: SharingPlan
     centres: Tensor  #: (k, p), relevances
     nugget: float
-    processes: list[Process]  #: one for each centre
 
     @classmethod
     def from_calibration(cls, signs: Tensor, calibration: Calibration) -> "SharedKernels":
@@ -266,9 +265,13 @@ class SharedKernels:
             nugget = max(nugget, _smallest_nugget(len(signs)))
         else:
             centres = relevances(logits(centres).mean(0))[None]
-        of_centres = replace(calibration, nugget=nugget)
-        processes = [_process(signs, centre[None], of_centres) for centre in centres]
-        return cls(signs, calibration, plan, centres, nugget, processes)
+        return cls(signs, calibration, plan, centres, nugget)
+
+    @cached_property
+    def processes(self) -> list[Process]:
+        """One for each centre, made when the first row comes that is near one."""
+        of_centres = replace(self.calibration, nugget=self.nugget)
+        return [_process(self.signs, centre[None], of_centres) for centre in self.centres]
 
     def answer(self, parts: OddEven) -> Answer:
         """Return the answers of r rows, (r, k, ...) for k outputs, at unit size.
