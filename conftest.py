@@ -6,6 +6,7 @@ examples are for a developer's machine, where a failure can be looked into.
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from hypothesis import settings
 import browser
 
 torch.set_num_threads(1)
+# in the background of a script it would be ignored, and in every process that a test starts
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 
 settings.register_profile("ci", derandomize=True)

@@ -27,12 +27,12 @@ from matplotlib.axes import Axes
 from PIL import Image
 from torch import nn
 
-from shearshap import Conditional, Explainer, Explanation, importance, plots
+from shearshap import Conditional, Explainer, Explanation, importance, patches, plots
 from shearshap_lab import data, networks
 
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"
-DPI = 110
+DPI = 100
 PALETTE = 128  #: colours of a page's picture, which make it several times smaller
 
 ROWS = 500
@@ -166,21 +166,16 @@ def digits() -> tuple[torch.Tensor, Explanation, np.ndarray]:
         nn.functional.cross_entropy(network(pictures[200:]), labels[200:]).backward()
         optimiser.step()
 
-    patches = np.arange(16).reshape(4, 4).repeat(2, axis=0).repeat(2, axis=1)
+    squares = patches(8, 8, size=2)
     names = [str(digit) for digit in range(10)]
-    explainer = Explainer(network, 0, groups=patches, scale="probability", output_names=names)
-    return pictures, explainer(pictures[:10]), patches
+    explainer = Explainer(network, 0, groups=squares, scale="probability", output_names=names)
+    return pictures[:10], explainer(pictures[:10]), squares
 
 
 def digit() -> Axes:
-    """Draw a three, and beside it what makes it a three and what an eight."""
-    pictures, explanation, patches = digits()
-    _, axes = plt.subplots(1, 3, figsize=(9.6, 3.2), layout="constrained")
-    axes[0].imshow(pictures[3, 0], cmap="gray")
-    axes[0].set(xticks=[], yticks=[], title="the picture")
-    for ax, name in zip(axes[1:], ("3", "8"), strict=True):
-        plots.image(explanation.output(name), pictures[3], mask=patches, row=3, ax=ax)
-    return axes[0]
+    """Draw a two, a three and a five, and beside each what makes it one digit or another."""
+    pictures, explanation, squares = digits()
+    return plots.image(explanation, pictures, mask=squares, row=[2, 3, 5])
 
 
 # Churn: one customer against two backgrounds
@@ -219,10 +214,9 @@ def flat() -> Axes:
         "against background rows": names["train"],
         "if features move together": Conditional(names["train"]),
     }
-    _, axes = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
+    _, axes = plt.subplots(1, 2, figsize=(13, 4.6), layout="constrained")
     for ax, (title, background) in zip(axes, backgrounds.items(), strict=True):
-        plots.waterfall(Explainer(names["model"], background)(names["flat"]), ax=ax)
-        ax.set_title(title)
+        plots.waterfall(Explainer(names["model"], background)(names["flat"]), ax=ax, title=title)
     return axes[0]
 
 
@@ -238,7 +232,7 @@ def hierarchy() -> Axes:
     }
     explainer = Explainer(names["price"], names["houses"][:1], groups=groups)
     explanation = explainer(names["houses"][200:201])
-    _, axes = plt.subplots(1, 2, figsize=(11.5, 3.6), layout="constrained")
+    _, axes = plt.subplots(1, 2, figsize=(13, 4.6), layout="constrained")
     plots.waterfall(explanation, ax=axes[0], title="features")
     return plots.waterfall(explanation.fold(), ax=axes[1], title="groups")
 
@@ -267,6 +261,7 @@ def text_explanation() -> Explanation:
 
 
 PLOTS: dict[str, Callable[[], Axes]] = {
+    "readme": lambda: first_block("../../README.md") and plt.gca(),
     "waterfall": lambda: plots.waterfall(census_explanation(), row=ROW),
     "force": lambda: plots.force(census_explanation(), row=ROW),
     "bar": lambda: plots.bar(census_explanation()),

@@ -15,9 +15,9 @@ from shearshap_lab.baselines import BASELINES
 
 def test_the_public_names() -> None:
     assert shearshap.__all__ == [
-        "METHODS", "Auto", "BudgetError", "CoarseToFine", "Conditional", "Exact", "Explainer", "Explanation", "InputError", "Kernel", "Kriging", "Leverage", "MethodError",
-        "ModelError", "Permutation", "Shear", "ShearError", "ShearWarning", "Welford", "explain", "explain_game",
-        "importance", "model_game", "value_data", "value_members",
+        "METHODS", "Auto", "BudgetError", "CoarseToFine", "CompletionEndpoint", "Conditional", "Exact", "Explainer", "Explanation", "InputError", "Kernel", "Kriging", "Leverage", "MethodError",
+        "ModelError", "Permutation", "Prompt", "Shear", "ShearError", "ShearWarning", "Welford", "explain", "explain_game",
+        "importance", "model_game", "patches", "value_data", "value_members",
     ]  # fmt: skip
 
 

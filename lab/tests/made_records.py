@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shearshap_lab.experiments.spec import ABLATION_N, ABLATIONS, READINGS, STUDIES, Records, joined
+from shearshap_lab.experiments.spec import (
+    ABLATION_N,
+    ABLATIONS,
+    READINGS,
+    STUDIES,
+    Records,
+    joined,
+    tidy,
+)
 from shearshap_lab.runner import table
 from shearshap_lab.statistics import Floats
 
@@ -54,7 +62,7 @@ def records(
             parts["selection_bound"].append(_selection_bound(names))
             parts["illustration"].append(_illustration(names))
         parts["timings"].append(_timings({"dataset": dataset, "recipe": "authors", "seed": 0}))
-    return {study: joined(study, tables) for study, tables in parts.items()}
+    return tidy({study: joined(study, tables) for study, tables in parts.items()})
 
 
 def _table(study: str, names: dict[str, Any], lines: list[dict[str, Any]]) -> pa.Table:
@@ -124,8 +132,8 @@ def _cooperators(names: dict[str, Any], rows: int, rng: np.random.Generator) -> 
                 lines.append(_choice(row, row % 3, n, selection, 0, 1.0, error))
         for player in range(3):
             for draw in range(1, 6):
-                eta = rng.random()
-                line = _choice(row, player, ABLATION_N, "random", draw, eta, 1 / (1 + eta))
+                eta, noise = rng.random(), 0.1 * rng.random()
+                line = _choice(row, player, ABLATION_N, "random", draw, eta, 1 / (1 + eta + noise))
                 lines.append(line)
     return _table("cooperators", names, lines)
 
@@ -133,7 +141,7 @@ def _cooperators(names: dict[str, Any], rows: int, rng: np.random.Generator) -> 
 def _choice(*cells: Any) -> dict[str, Any]:
     names = ("row", "player", "n", "selection", "draw", "cross_contribution", "error")
     line = dict(zip(names, cells, strict=True))
-    return {**line, "row": 10 + line["row"], "value": 1.0}
+    return {**line, "row": 10 + line["row"]}
 
 
 def _pairs(names: dict[str, Any], rng: np.random.Generator) -> pa.Table:
@@ -154,7 +162,7 @@ def _pairs(names: dict[str, Any], rng: np.random.Generator) -> pa.Table:
 
 
 def _selection_bound(names: dict[str, Any]) -> pa.Table:
-    sizes = {"shear": 1.0, "bound": 0.9, "random": 3.0}
+    sizes = {"shear": 1.0, "bound": 0.98, "random": 3.0}
     lines = [
         {
             "row": 10 + row,

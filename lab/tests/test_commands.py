@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from made_records import ORIGIN, records
 from shearshap.cli import app
 from shearshap_lab import networks as models
 from shearshap_lab.data import NAMES
+from shearshap_lab.runner import write_records
 
 
 def shear(*words: object) -> Result:
@@ -134,6 +136,18 @@ def test_truth_is_computed_once_and_summarised(folder: Path, tmp_path: Path) -> 
     times = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
     done("truth", folder, "--rows", 3, "--out", tmp_path)
     assert {path: path.stat().st_mtime_ns for path in kept.iterdir()} == times
+
+
+# page
+
+
+@pytest.mark.slow
+def test_pages_are_made_from_records(tmp_path: Path) -> None:
+    write_records(records(), tmp_path / "records", ORIGIN)
+    text = done("page", tmp_path / "records", "--out", tmp_path / "pages")
+    assert f"summary   {tmp_path / 'pages' / 'reproduction.md'}\n" in text
+    assert (tmp_path / "pages" / "reproduction" / "report.html").exists()
+    assert failed("page", tmp_path / "nowhere").startswith("error: ")
 
 
 # Errors

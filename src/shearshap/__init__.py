@@ -18,6 +18,8 @@ from shearshap.errors import (
 
 if TYPE_CHECKING:
     from shearshap.data.background import Conditional
+    from shearshap.data.players import patches
+    from shearshap.data.texts import Prompt
     from shearshap.engine.importance import importance
     from shearshap.explainer import Explainer, explain, explain_game, model_game
     from shearshap.methods import (
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         Shear,
         Welford,
     )
+    from shearshap.models.endpoint import CompletionEndpoint
     from shearshap.result.explanation import Explanation
     from shearshap.valuation import value_data, value_members
 
@@ -42,6 +45,7 @@ __all__ = [
     "Auto",
     "BudgetError",
     "CoarseToFine",
+    "CompletionEndpoint",
     "Conditional",
     "Exact",
     "Explainer",
@@ -53,6 +57,7 @@ __all__ = [
     "MethodError",
     "ModelError",
     "Permutation",
+    "Prompt",
     "Shear",
     "ShearError",
     "ShearWarning",
@@ -61,6 +66,7 @@ __all__ = [
     "explain_game",
     "importance",
     "model_game",
+    "patches",
     "value_data",
     "value_members",
 ]
@@ -69,9 +75,12 @@ _MODULES = {
     **dict.fromkeys(__all__, "methods"),
     **dict.fromkeys(("Explainer", "explain", "explain_game", "model_game"), "explainer"),
     **dict.fromkeys(("value_data", "value_members"), "valuation"),
+    "CompletionEndpoint": "models.endpoint",
     "Conditional": "data.background",
     "Explanation": "result.explanation",
+    "Prompt": "data.texts",
     "importance": "engine.importance",
+    "patches": "data.players",
 }
 """The modules that the public names come from; those of the errors are there already."""
 

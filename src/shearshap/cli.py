@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 from typer import Option
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from shearshap import __version__
 from shearshap.errors import InputError, ShearError
@@ -82,19 +82,23 @@ def main(
             --out values.parquet --report
 
     \b
+    See which features it needs, by its loss:
+        shear importance --model model.onnx --data test.csv --label late --loss "log loss"
+
+    \b
     Let people change a row in a browser, and see its values move:
         shear serve --model model.onnx --data rows.csv --background train.csv
     """  # noqa: D301
 
 
-# Options of `shear explain` and `shear serve`
+# Options of several commands
 
 Texts = list[str] | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedOptions:
-    """The options of both commands."""
+    """The options of all commands."""
 
     model: Annotated[
         str,
@@ -116,11 +120,6 @@ class SharedOptions:
             show_default="the model's background if it has one, otherwise a sample of the rows",
         ),
     ] = None
-    budget: Annotated[
-        int | None,
-        Option(min=1, help="Model evaluations per row.", show_default="16 x features + 2"),
-    ] = None
-    method: Annotated[str, Option(help="A method's name, or auto.")] = "auto"
     output: Annotated[
         Texts, Option(help="Name or number of a class (repeatable).", show_default="all")
     ] = None
@@ -148,7 +147,7 @@ class SharedOptions:
         Texts,
         Option(
             help="Columns that count as one feature: NAME=COLUMN,COLUMN (repeatable), or a .json "
-            "file of names and lists of columns.",
+            "file of names and lists of columns, which may be nested: groups of features.",
             show_default="each column is a feature",
         ),
     ] = None
@@ -156,10 +155,6 @@ class SharedOptions:
     seed: Annotated[
         int, Option(min=0, help="Decides every random choice: the same seed, the same result.")
     ] = 0
-    tol: Annotated[
-        float | None,
-        Option(help="Stop at a row once its standard errors are below this.", show_default=False),
-    ] = None
     trust: Annotated[
         bool, Option("--trust", help="Open a pickle, which runs the code that is in it.")
     ] = False
@@ -176,10 +171,12 @@ class SharedOptions:
 
     def job_options(self) -> dict[str, Any]:
         """Return the options as a `Job` takes them."""
-        from shearshap.jobs.options import parse_groups, parse_names
+        from shearshap.jobs.options import parse_groups, parse_names, parse_semivalue
 
         options = dict(vars(self))
         outputs = options.pop("output")
+        if "semivalue" in options:
+            options["semivalue"] = parse_semivalue(options["semivalue"])
         return options | {
             "outputs": tuple(outputs or ()),
             "multilabel": self.multilabel or None,
@@ -189,25 +186,64 @@ class SharedOptions:
         }
 
 
-def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the shared options, which its function takes as one object."""
-    shared = signature(SharedOptions).parameters
-    _options, *own = signature(command).parameters.values()
+@dataclass(frozen=True, kw_only=True)
+class RowOptions(SharedOptions):
+    """The options of commands that explain single rows."""
 
-    @wraps(command)
-    def with_all(**given: Any) -> None:
-        options = SharedOptions(**{name: given.pop(name) for name in shared})
-        command(options, **given)
+    budget: Annotated[
+        int | None,
+        Option(min=1, help="Model evaluations per row.", show_default="16 x features + 2"),
+    ] = None
+    tol: Annotated[
+        float | None,
+        Option(help="Stop at a row once its standard errors are below this.", show_default=False),
+    ] = None
+    method: Annotated[str, Option(help="A method's name, or auto.")] = "auto"
+    semivalue: Annotated[
+        str,
+        Option(
+            help="shapley, banzhaf, or a weight for each number of other features that are "
+            "present: 0.5,0.3,0.2."
+        ),
+    ] = "shapley"
 
-    every = [*shared.values(), *(each.replace(kind=each.KEYWORD_ONLY) for each in own)]
-    with_all.__signature__ = Signature(every)  # type: ignore[attr-defined]  # read by typer
-    return with_all
+
+def with_options(kind: type[SharedOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command these options too, which its function takes as one object."""
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        shared = signature(kind).parameters
+        _options, *own = signature(command).parameters.values()
+
+        @wraps(command)
+        def with_all(**given: Any) -> None:
+            options = kind(**{name: given.pop(name) for name in shared})
+            command(options, **given)
+
+        every = [*shared.values(), *(each.replace(kind=each.KEYWORD_ONLY) for each in own)]
+        with_all.__signature__ = Signature(every)  # type: ignore[attr-defined]  # read by typer
+        return with_all
+
+    return decorated
 
 
-@app.command()
-@with_shared_options
+class PairsByDefault(TyperCommand):
+    """A command in which --interactions without a number are those of pairs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments."""
+        following = [*args[1:], ""]
+        args = [
+            "--interactions=2" if arg == "--interactions" and not after.isdecimal() else arg
+            for arg, after in zip(args, following, strict=True)
+        ]
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=PairsByDefault)
+@with_options(RowOptions)
 def explain(
-    options: SharedOptions,
+    options: RowOptions,
     out: Annotated[
         str,
         Option(
@@ -216,13 +252,31 @@ def explain(
         ),
     ],
     interactions: Annotated[
-        bool,
+        int | None,
         Option(
-            "--interactions",
-            help="Also write the interactions of pairs of features: to a file beside --out, or to "
-            "_interactions in its folder.",
+            min=2,
+            help="Also write the interactions of pairs of features, or of up to so many: to a file "
+            "beside --out, or to _interactions in its folder.",
+            show_default="none; 2 without a number",
         ),
-    ] = False,
+    ] = None,
+    interaction_index: Annotated[
+        str, Option(help="Of the interactions: k-SII, SII, STII or FSII.")
+    ] = "k-SII",
+    loss: Annotated[
+        str | None,
+        Option(
+            help="Explain the loss of each row instead of its prediction: 'log loss', mse or mae.",
+            show_default=False,
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        Option(
+            help="With --loss: the column of the labels, which the model does not see.",
+            show_default=False,
+        ),
+    ] = None,
     id_column: Annotated[
         str | None,
         Option(
@@ -289,6 +343,8 @@ def explain(
             --output yes --out values.csv
         shear explain --model model.onnx --data rows.csv --groups address=street,city,zip \\
             --output-names no,maybe,yes --interactions --out values.parquet --report
+        shear explain --model model.onnx --data rows.csv --groups groups.json \\
+            --loss "log loss" --label late --out losses.parquet
         shear explain --model score.py:predict --data rows.csv --budget 500 --out values.parquet
         shear explain --model model.onnx --data rows/ --id id --workers 4 --out values/
     """  # noqa: D301
@@ -299,7 +355,10 @@ def explain(
     job = Job(
         **options.job_options(),
         out=out,  # type: ignore[arg-type]  # as text, with the / at its end
-        interactions=interactions,
+        interactions=interactions or False,
+        interaction_index=interaction_index,  # type: ignore[arg-type]  # checked by the explainer
+        loss=loss,
+        label=label,
         id_column=id_column,
         keep=None if keep is None else tuple(keep),
         report=report,
@@ -326,9 +385,67 @@ def explain(
 
 
 @app.command()
-@with_shared_options
-def serve(
+@with_options(SharedOptions)
+def importance(
     options: SharedOptions,
+    loss: Annotated[str, Option(help="'log loss', mse or mae.")],
+    label: Annotated[str, Option(help="The column of the labels, which the model does not see.")],
+    budget: Annotated[
+        int | None,
+        Option(min=1, help="Model evaluations in all.", show_default="as many as --tol takes"),
+    ] = None,
+    tol: Annotated[
+        float | None,
+        Option(
+            help="Stop once all standard errors are below this.",
+            show_default="2.5 % of the range of the values",
+        ),
+    ] = None,
+    level: Annotated[float, Option(help="Of the intervals.")] = 0.95,
+    deadline: Annotated[
+        float | None, Option(help="Seconds after which to stop.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, Option(help="Where to write the table: .csv or .parquet.", show_default=False)
+    ] = None,
+    plot: Annotated[
+        Path | None, Option(help="Where to draw it: .png or .svg.", show_default=False)
+    ] = None,
+    overwrite: Annotated[
+        bool, Option("--overwrite", help="Replace files that shear importance has not written.")
+    ] = False,
+) -> None:
+    """Say which features a model needs: by how much each reduces its loss, with intervals.
+
+    The values add up to the loss without any feature minus the model's own (SAGE values).
+
+    \b
+    Examples:
+        shear importance --model model.json --data test.csv --label late --loss "log loss" \\
+            --background train.csv
+        shear importance --model model.onnx --data test.csv --label price --loss mse \\
+            --background copula:train.csv --out needed.csv --plot needed.png
+    """  # noqa: D301
+    from shearshap.jobs import Job
+    from shearshap.jobs.importance import needed_features
+
+    job = Job(
+        **options.job_options(),
+        budget=budget,
+        tol=tol,
+        loss=loss,
+        label=label,
+        overwrite=overwrite,
+        command=shlex.join(["shear", *sys.argv[1:]]),
+    )
+    needed = needed_features(job, level=level, deadline=deadline, table=out, plot=plot)
+    typer.echo(str(needed))
+
+
+@app.command()
+@with_options(RowOptions)
+def serve(
+    options: RowOptions,
     sample: Annotated[
         int, Option(min=1, help="Rows that are explained at the start, for the global view.")
     ] = 200,

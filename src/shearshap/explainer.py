@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from shearshap.data import Background, Groups
 from shearshap.data.background import parse_background
 from shearshap.data.players import Grouping
+from shearshap.data.texts import TextGroups
 from shearshap.engine.loop import GameProgress
 from shearshap.engine.named_game import open_game
 from shearshap.engine.prepared import PreparedExplainer, prepare, solve
@@ -54,9 +55,10 @@ class Explainer(Options):
     model
         A `torch.nn.Module` (put into eval mode during the call), a scikit-learn estimator or
         Pipeline, a model of XGBoost, LightGBM or CatBoost, an ONNX Runtime session, a Hugging Face
-        text classifier with its tokenizer (a pipeline, or both as a pair), or any function that
-        returns an array (n,) or (n, k). A function is called with the same kind of object as the
-        rows: a numpy array (n, *shape), a tensor, or a frame.
+        text classifier or language model with its tokenizer (a pipeline, or both as a pair), or any
+        function that returns an array (n,) or (n, k). A function is called with the same kind of
+        object as the rows: a numpy array (n, *shape), a tensor, or a frame; with `text`, a list of
+        texts. Of a language model, the log-probability of an `answer` is explained.
     background
         What features are compared with: an absent feature is replaced with those of the background
         rows (b, *shape), one after the other, each with a few coalitions. Rows, such as the
@@ -70,8 +72,11 @@ class Explainer(Options):
         ones, and trees and linear models are sampled too. None: a sample of
         up to 100 of the rows explained; but tree ensembles that are explained exactly follow the
         covers of their nodes, as `shap.TreeExplainer(model)` does (path-dependent values), boosted
-        classifiers on their margin. For texts: the token that replaces an absent one, by default
-        the tokenizer's mask.
+        classifiers on their margin. For a text classifier: the token that replaces an absent one,
+        by default the tokenizer's mask. For language models and functions of texts: "remove", the
+        default, since a prompt without a passage is one that somebody might write; a text that
+        stands in for each absent part, such as "..."; and for language models "mask" or "pad", that
+        token for each absent token.
     method
         A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact if the
         budget holds all coalitions, else the method with the smallest measured error. With "auto"
@@ -84,14 +89,20 @@ class Explainer(Options):
         player, a mapping from a player's name to its columns (each column that it leaves out is a
         player of its own), an integer mask of the input's shape, of an image with or without its
         axis of channels, or the fitted transformer that made the columns. Players of a mask are in
-        the order of its numbers. For texts: "words" or "tokens". A mapping in a mapping is a group
+        the order of its numbers. A mapping in a mapping is a group
         of players (None stands for the column of a player's name), and so is a cluster of SciPy's
         linkage matrix of the columns, or of a masker of shap: players of a group join together, and
         values are Owen values, or Winter values of groups within groups. `Explanation.fold` shows
-        the groups. For texts: "sentences", groups of words.
+        the groups. For texts, the parts of each: "words", the default, "tokens", "sentences",
+        "lines" or "paragraphs"; the name of a field of a `Prompt`, or a list of names; "messages"
+        of a chat, or those of a role, such as "user"; a compiled pattern, of which each match is a
+        part; spans (start, end), or a mapping from names to spans or to pieces of the text; or a
+        function of the text that returns such. All other text stays. A tuple is a hierarchy:
+        ("documents", "sentences") are the sentences of each document.
     output
         What of the model's output to explain: a class's index or name, several, or a function of
-        the output; None: all of them, at no extra evaluations.
+        the output; None: all of them, at no extra evaluations. Of a language model: None, the whole
+        answer; "tokens" or "sentences", the whole answer first, and then each of them.
     scale
         "probability", "log-odds", "margin" or "logit" (the same: scores before they become
         probabilities); None: what the model returns, and for a classifier with `predict_proba`
@@ -137,6 +148,10 @@ class Explainer(Options):
     y
         The labels of the rows, if there is a loss: classes by their names, or numbers. They are
         never replaced. They may be passed with the rows instead.
+    text
+        For a function of texts, a list of n strings to numbers (n,) or (n, k): what the parts of a
+        text are, such as "words"; see `groups`, which it stands for. True: words. A Pipeline of
+        scikit-learn that begins with a vectorizer of texts does not need it.
     """
 
     @takes_shap_options
@@ -150,6 +165,7 @@ class Explainer(Options):
         interaction_index: InteractionName = "k-SII",
         deadline: float | None = None,
         y: Any = None,
+        answer: str | Sequence[str] | int | None = None,
         index: Any = None,
         progress: bool | None = None,
         max_evals: int | Literal["auto"] | None = None,
@@ -164,8 +180,9 @@ class Explainer(Options):
         ----------
         rows
             (r, *shape), usually (r, d): an array, a tensor, a frame of pandas, polars or pyarrow; a
-            tuple of arrays for a model of several inputs; texts for a text classifier. A Series is
-            one row of a pandas frame.
+            tuple of arrays for a model of several inputs; texts for a model of texts: a list of
+            strings, of `Prompt` objects, or of chats, which are lists of messages
+            {"role": ..., "content": ...}. A Series is one row of a pandas frame.
         budget
             Model evaluations for one row, those of base value and prediction included. `max_evals`
             is shap's name for it, and its "auto" is None. Default: 16 * players + 2; with b
@@ -197,6 +214,10 @@ class Explainer(Options):
             raised. Kriging is calibrated to up to 16 rows.
         y
             The labels of the rows, for the explainer's `loss`.
+        answer
+            Of a language model, the answer to explain: a text, or one for each prompt. None: the
+            answer that the model generates, greedily, of at most 64 tokens; a number is another
+            limit.
         index
             Labels of the rows for `Explanation.index`: the name of a frame's column that holds
             them, which the model then does not see, or one label for each row. None: pandas' own
@@ -214,7 +235,7 @@ class Explainer(Options):
             interaction_index=interaction_index,
             deadline=deadline,
         )
-        task = Task(self._with_labels(y), rows, index)
+        task = Task(self._with_labels(y), rows, index, answer)
         blocks = solve(task, replace(run, at_once=True), shown)
         return _concatenated(_outside_inference_mode(blocks))
 
@@ -228,6 +249,7 @@ class Explainer(Options):
         interaction_index: InteractionName = "k-SII",
         deadline: float | None = None,
         y: Any = None,
+        answer: str | Sequence[str] | int | None = None,
         index: Any = None,
         progress: bool | None = None,
     ) -> Iterator[Explanation]:
@@ -244,7 +266,7 @@ class Explainer(Options):
             interaction_index=interaction_index,
             deadline=deadline,
         )
-        task = Task(self._with_labels(y), rows, index)
+        task = Task(self._with_labels(y), rows, index, answer)
         return _outside_inference_mode(solve(task, run, progress))
 
     def prepare(
@@ -347,7 +369,7 @@ def explain(
     background: Background | None = None,
     budget: int | None = None,
     method: str | Method = "auto",
-    groups: Groups | str = None,
+    groups: Groups | TextGroups = None,
     output: Output = None,
     scale: Scale | None = None,
     returns: Form | None = None,
@@ -365,6 +387,8 @@ def explain(
     semivalue: str | Sequence[float] = "shapley",
     loss: Loss = None,
     y: Any = None,
+    text: Groups | TextGroups | bool = None,
+    answer: str | Sequence[str] | int | None = None,
     index: Any = None,
     progress: bool | None = None,
     reference: Background | None = None,
@@ -392,6 +416,7 @@ def explain(
         semivalue=semivalue,
         loss=loss,
         y=y,
+        text=text,
     )
     return explainer(
         rows,
@@ -400,6 +425,7 @@ def explain(
         interactions=interactions,
         interaction_index=interaction_index,
         deadline=deadline,
+        answer=answer,
         index=index,
         progress=progress,
     )

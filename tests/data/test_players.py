@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from shearshap import Explainer, InputError, explain
+from shearshap import Explainer, InputError, explain, patches
 
 ROWS = np.random.default_rng(0).normal(size=(5, 4))
 ZEROS = np.zeros(4)
@@ -123,3 +123,17 @@ def test_names_of_another_number_are_refused() -> None:
         match="feature_names: expected 3, one for each feature, or 4, one for each input column, got 2",
     ):
         explainer(ROWS)
+
+
+def test_patches_are_numbered_line_by_line() -> None:
+    assert patches(3, 4, size=2).tolist() == [[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3]]
+    assert patches(2, 5, size=(1, 3)).tolist() == [[0, 0, 0, 1, 1], [2, 2, 2, 3, 3]]
+    assert patches(1, 2, size=9).tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, (2, 2, 2)])
+def test_patches_of_no_size(size: Any) -> None:
+    with pytest.raises(
+        InputError, match=r"positive integers, such as patches\(224, 224, size=16\)"
+    ):
+        patches(8, 8, size=size)

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import browser
 import shearshap
-from peers import peer
+from peer_library import peer
 from shearshap import plots
 from shearshap.cli import app
 
@@ -49,7 +49,7 @@ def model(inputs):
 exact = explain(network, rows, background=train, budget=3200, output=1)
 """
 
-BEFORE = {"README.md": A_MODEL, "docs/index.md": A_MODEL}
+BEFORE = {"docs/index.md": A_MODEL}
 """What a page assumes: a model, rows to explain and rows it was trained on."""
 
 ELSEWHERE = ("pip ", "sphinx-build ")

@@ -11,7 +11,16 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
-from shearshap import BudgetError, Explainer, InputError, ShearWarning, importance, plots
+from shearshap import (
+    BudgetError,
+    Conditional,
+    Explainer,
+    InputError,
+    ShearWarning,
+    importance,
+    plots,
+)
+from shearshap.engine.importance import _variance_doubt
 from shearshap.result.importance import LossImportance
 
 mpl.use("Agg")
@@ -61,6 +70,28 @@ def test_it_is_the_mean_of_the_losses_of_single_rows() -> None:
     assert (table.standard_errors[:4] < 2.5 * over_rows[:4]).all()
 
 
+@pytest.mark.parametrize("kind", ["gaussian", "copula", "empirical"])
+def test_independent_features_have_the_same_importance_given_the_others(kind: Any) -> None:
+    """Draws are made anew for each block, so that the default of 100 does not limit them."""
+    table = importance(
+        predict, ROWS[:600], LABELS[:600], loss="mse", background=Conditional(ROWS, kind)
+    )
+    marginal = importance(predict, ROWS[:600], LABELS[:600], loss="mse", background=ROWS, seed=1)
+    assert "10,000 samples of features that move together" in table.background
+    assert "not how well 4,000 training rows show" in str(table)
+    assert table.base_loss - table.loss == pytest.approx(table.values.sum(), abs=1e-9)
+    both = np.hypot(table.standard_errors, marginal.standard_errors)
+    assert (np.abs(table.values - marginal.values) <= 3 * both + 0.02).all()
+
+
+def test_features_that_move_together_share_their_importance() -> None:
+    """Of two equal columns the model uses one; given the other, it is known."""
+    rows = ROWS[:600, [0, 0]] + 1e-3 * ROWS[:600, 1:3]
+    options: dict[str, Any] = {"loss": "mse", "background": Conditional(rows, "gaussian")}
+    table = importance(lambda x: x[:, 0], rows, rows[:, 0], **options)
+    np.testing.assert_allclose(table.values, 0.5 * table.base_loss, rtol=0.1)
+
+
 @pytest.mark.slow
 def test_few_background_rows_at_a_time_make_no_bias() -> None:
     rows = ROWS[:64]
@@ -103,6 +134,16 @@ def test_intervals_hold() -> None:
         )
         held.append((table.lower <= TRUTH) & (table.upper >= TRUTH))
     assert np.mean(np.array(held)[:, :4]) >= 0.9  # the last one is null, and known
+
+
+def test_few_large_residuals_have_few_degrees_of_freedom() -> None:
+    rng = np.random.default_rng(0)
+    gaussian = rng.normal(size=(400, 1))
+    assert _variance_doubt(gaussian, 399)[0] == pytest.approx(2 / 399, rel=0.3)
+    rare = (np.arange(400) < 4).astype(float)[:, None]
+    # the variance of so rare an event is known as by about 4 rows
+    assert _variance_doubt(rare - rare.mean(), 399)[0] == pytest.approx(1 / 4, rel=0.1)
+    assert _variance_doubt(np.zeros((5, 1)), 4)[0] == 0.5
 
 
 def test_budget_tolerance_and_deadline() -> None:

@@ -22,6 +22,7 @@ from shearshap import Conditional, Explainer, InputError, explain, model_game
 from shearshap.games.conditional import Columns, Empirical, covariance, fitted, gains, moved
 from shearshap.games.learned import Learned
 from shearshap.jobs.options import BackgroundOption
+from shearshap.result.importance import student_quantile
 
 Floats = NDArray[np.float64]
 WIDTH = 4
@@ -205,6 +206,37 @@ def test_independent_columns_have_marginal_values(kind: Any) -> None:
     np.testing.assert_allclose(found.values, same.values, atol=1e-9)
 
 
+def test_intervals_of_interactions_count_the_draws() -> None:
+    """Against twenty times as many draws; all coalitions are evaluated, so that draws alone err."""
+    train = gaussian_rows(500)
+    background = Conditional(train, "gaussian", samples=1_000)
+    truth = Explainer(quadratic, background)(train[:4], interactions=3, budget=16_000)
+    within = []
+    for seed in range(8):
+        background = Conditional(train, "gaussian", samples=50)
+        found = Explainer(quadratic, background, seed=seed)(train[:4], interactions=3)
+        assert found.set_values is not None
+        assert found.set_errors is not None
+        assert truth.set_values is not None
+        assert found.degrees_of_freedom == 9
+        reach = student_quantile(0.95, 9) * found.set_errors + 1e-9
+        within.append(np.abs(found.set_values - truth.set_values) <= reach)
+    assert 0.88 < np.mean(within) < 0.99
+
+
+def test_interactions_of_independent_columns_are_marginal() -> None:
+    """Whose sample correlations are 0, too."""
+    train = np.random.default_rng(0).normal(size=(2_000, 4))
+    train = np.sqrt(2_000) * np.linalg.qr(train - train.mean(axis=0))[0]
+    found = Explainer(quadratic, Conditional(train, "gaussian"))(train[:3], interactions=True)
+    marginal = Explainer(quadratic, ("all", train))(train[:3], interactions=True, budget=32_000)
+    assert found.interactions is not None
+    assert found.interaction_errors is not None
+    assert marginal.interactions is not None
+    gaps = np.abs(found.interactions - marginal.interactions)
+    assert (gaps <= 5 * found.interaction_errors + 1e-2).all()
+
+
 def test_a_feature_that_the_model_ignores_has_a_value_through_others() -> None:
     train = gaussian_rows()
     found = Explainer(lambda x: x[:, 0], Conditional(train))(train[:5], budget=1_600)
@@ -314,6 +346,9 @@ def test_few_rows_have_a_shrunk_covariance_and_a_note() -> None:
     assert "12 training rows are few for the covariance of 10 columns" in notes[0]
     explanation = Explainer(lambda x: x.sum(axis=1), Conditional(train))(train[:2])
     assert any("are shrunk by" in note for note in explanation.notes)
+    assert "not how well 12 training rows show which features move together" in " ".join(
+        str(explanation).split()
+    )
 
 
 @pytest.mark.slow
@@ -328,7 +363,7 @@ def test_a_learned_distribution_says_when_a_copula_is_better(
     circle = np.stack((np.cos(angle), np.sin(angle)), axis=1) + rng.normal(0, 0.05, (1_500, 2))
     law = fitted("learned", torch.from_numpy(circle), 0)
     assert isinstance(law, Learned)
-    assert law.notes == ()
+    assert not any("copula" in note for note in law.notes)
     assert law.score < law.copula_score - 0.3
 
 
@@ -345,8 +380,11 @@ def test_prepared_explainers_pickles_and_interactions() -> None:
     assert prepared.explain(train[:1]).background == whole.background
     pairs = explainer(train[:2], budget=256, interactions=True)
     np.testing.assert_allclose(pairs.values, whole.values[:2], atol=1e-6)
-    assert pairs.standard_errors is None
-    assert any("errors from drawing are not known" in note for note in pairs.notes)
+    few = Explainer(quadratic, Conditional(train, samples=3))(train[:2], interactions=True)
+    assert few.standard_errors is None
+    assert few.interaction_errors is not None
+    assert np.isinf(few.interaction_errors).all()
+    assert any("fewer than 4 samples" in note for note in few.notes)
     assert explainer.expected_value == pytest.approx(whole.base_values[0])
 
 

@@ -236,8 +236,27 @@ def test_trees_and_linear_models_have_exact_semivalues() -> None:
     line = LinearRegression().fit(rows, curved(rows))
     ours = Explainer(line, rows[:7], semivalue="banzhaf")(rows[10:13])
     np.testing.assert_allclose(ours.values, Explainer(line, rows[:7])(rows[10:13]).values)
-    triples = Explainer(forest, rows[:7])(rows[10:12], interactions=3)
-    assert triples.method == "exact"
+
+
+@pytest.mark.parametrize("name", ["k-SII", "SII", "STII", "FSII"])
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_trees_and_linear_models_have_exact_interactions(name: InteractionName, order: int) -> None:
+    """From their leaves: the same as from all coalitions."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 5))
+    forest = RandomForestRegressor(4, max_depth=5, random_state=0).fit(rows, curved(rows))
+    line = LinearRegression().fit(rows, curved(rows))
+    asked: dict[str, Any] = {"interactions": order, "interaction_index": name}
+    for model, method in ((forest, "exact (trees)"), (line, "exact (linear)")):
+        ours = Explainer(model, rows[:7])(rows[10:13], **asked)
+        every = Explainer(model.predict, rows[:7], method="exact")(rows[10:13], **asked)
+        assert ours.method == method
+        found, expected = (np.asarray(each.interactions) for each in (ours, every))
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+        if order > 2:
+            found, expected = (np.asarray(each.set_values) for each in (ours, every))
+            np.testing.assert_allclose(found, expected, atol=1e-12)
+            assert not np.asarray(ours.set_errors).any()
 
 
 def test_null_features_take_no_part() -> None:

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import warnings
+from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from explain_command import done, explain, refusal, written
 from folder_jobs import wait_for
-from shearshap import Explainer, Explanation, ShearWarning, __version__
+from shearshap import Explainer, Explanation, ShearWarning, __version__, importance
 from shearshap.__main__ import main
+from shearshap.cli import app
 from shearshap.errors import ModelError
 from shearshap.jobs import Job, tables
 from shearshap.jobs.models import open_model
@@ -125,6 +129,10 @@ OPTIONS: list[tuple[str, list[object], dict[str, Any], dict[str, Any]]] = [
     ("predict", ["--background", "mean:rows.parquet"], {"background": ("mean",)}, {}),
     ("predict", ["--groups", "b and s=b, s"], {"groups": {"b and s": ["b", "s"]}}, {}),
     ("predict", ["--groups", "groups.json"], {"groups": {"b and s": ["b", "s"]}}, {}),
+    ("predict", ["--groups", "nested.json"], {"groups": {"pair": {"b": None, "s": None}}}, {}),
+    ("predict", ["--semivalue", "banzhaf"], {"semivalue": "banzhaf"}, {}),
+    ("predict", ["--semivalue", "0.5,0,0.5"], {"semivalue": [0.5, 0, 0.5]}, {}),
+    ("predict", ["--loss", "mse", "--label", "y"], {"loss": "mse"}, {"y": [3, 1, 2]}),
     ("predict", ["--method", "permutation", "--seed", 3], {"method": "permutation", "seed": 3}, {}),
     ("predict", ["--budget", 18, "--method", "leverage"], {"method": "leverage"}, {"budget": 18}),
     ("predict", ["--tol", 0.01, "--batch-size", 2], {"batch_size": 2}, {"tol": 0.01}),
@@ -166,9 +174,12 @@ def test_values_are_those_of_an_explainer(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ShearWarning)
         wanted = Explainer(function, **(options | {"background": background}))(rows, **call)
-    rows.to_parquet("rows.parquet")
+    rows.assign(y=[3, 1, 2]).to_parquet("rows.parquet")
     absent.to_csv("absent.csv", index=False)
     Path("groups.json").write_text('{"b and s": ["b", "s"]}')
+    Path("nested.json").write_text('{"pair": {"b": null, "s": null}}')
+    if "--label" not in words:
+        words = [*words, "--drop", "y"]
     for out in ("values.parquet", "parts/"):
         result = explain(f"score.py:{model}", "rows.parquet", *words, out=out)
         assert result.exit_code == 0, result.stderr
@@ -251,7 +262,7 @@ def test_interactions_go_to_a_file_of_their_own() -> None:
     """Only b and s interact: if s is x they add b together, half of it each."""
     words = ("--background", "absent.csv", "--interactions")
     text = done("score.py:pairs", "rows.csv", *words)
-    assert "\n            values.interactions.parquet, pair by pair\n" in text
+    assert "\n            values.interactions.parquet, the interactions\n" in text
     found = pd.read_parquet("values.interactions.parquet")
     assert list(found.columns) == ["row", "output", "player", "other", "value", "standard_error"]
     pair = found[(found.player == "b") & (found.other == "s")]
@@ -261,6 +272,57 @@ def test_interactions_go_to_a_file_of_their_own() -> None:
     Path("other.interactions.csv").write_text("mine")
     told = failed("score.py:pairs", "rows.csv", "--interactions", out="other.csv")
     assert told.startswith("interactions: other.interactions.csv already exists")
+
+
+def test_interactions_of_three_features() -> None:
+    words = ("--background", "absent.csv", "--interactions", 3, "--interaction-index", "STII")
+    done("score.py:pairs", "rows.csv", *words)
+    done("score.py:pairs", "rows.csv", *words, out="parts/")
+    found = pd.read_parquet("values.interactions.parquet")
+    assert found["players"][:7].tolist() == ["a", "b", "s", "a x b", "a x s", "b x s", "a x b x s"]
+    np.testing.assert_allclose(found[found["players"] == "b x s"].value, [3, 0, 5], atol=1e-9)
+    pd.testing.assert_frame_equal(found, pd.read_parquet("parts/_interactions"))
+
+
+def test_every_option_of_an_explainer_is_one_of_a_job() -> None:
+    """Rows of files have names, and a job says where it is done: few options make no sense.
+
+    Texts are explained in Python alone.
+    """
+    called = signature(Explainer.__call__).parameters
+    known = {each.name for each in fields(Explainer)} | {*called}
+    known -= {"self", "rows", "index", "progress", "deadline", "max_evals", "silent"}
+    known -= {"feature_names", "drop_null", "text", "answer"}
+    renamed = {"output": "outputs", "y": "label"}
+    assert {renamed.get(name, name) for name in known} <= {each.name for each in fields(Job)}
+
+
+def test_the_features_that_a_model_needs() -> None:
+    """The label is what the model predicts, and s is the same in all rows."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60), "s": "x"})
+    rows["y"] = 2 * rows["a"] + rows["b"]
+    rows.to_csv("labelled.csv", index=False)
+
+    words = ["--model", "score.py:predict", "--data", "labelled.csv", "--label", "y"]
+    words += ["--loss", "mse", "--out", "needed.csv", "--plot", "needed.png"]
+    for _ in range(2):  # its own files are replaced
+        result = CliRunner().invoke(app, ["importance", *words])
+        assert result.exit_code == 0, result.output
+    assert "reduction of mse" in result.output
+    needed = pd.read_csv("needed.csv").set_index("feature").value
+    expected = importance(
+        open_model("score.py:predict").model, rows[["a", "b", "s"]], rows["y"], loss="mse"
+    )
+    np.testing.assert_allclose(needed[["a", "b", "s"]], expected.values, rtol=1e-6)
+    assert needed["a"] > needed["b"] > 1e-9 > abs(needed["s"])
+    assert Path("needed.png").stat().st_size > 1_000
+
+    Path("mine.png").write_text("mine")
+    result = CliRunner().invoke(app, ["importance", *words[:-1], "mine.png"])
+    assert "plot: mine.png already exists" in result.stderr
+    result = CliRunner().invoke(app, ["importance", *words[:-1], "needed.gif"])
+    assert "plot: expected a file that ends in .png, .svg" in result.stderr
 
 
 def test_a_job_runs_without_the_command(here: Path) -> None:
@@ -347,6 +409,10 @@ def test_the_program_explains(
         ("score.py:predict", ("--groups", "pair=a,,b"), "groups: expected NAME=COLUMN,COLUMN"),
         ("score.py:predict", ("--groups", "one=a", "--groups", "one=b"), "groups: duplicate group 'one'"),
         ("score.py:predict", ("--groups", "no.json"), "groups: no.json cannot be read: "),
+        ("score.py:predict", ("--loss", "mse"), "loss: expected a loss and the label's column, or neither; got loss 'mse' and label None"),
+        ("score.py:predict", ("--loss", "mse", "--label", "y"), "label: there is no column 'y' in rows.csv"),
+        ("score.py:predict", ("--semivalue", "owen"), "semivalue: expected shapley, banzhaf, or weights with commas between them; got 'owen'"),
+        ("score.py:predict", ("--interactions", "--semivalue", "banzhaf"), "interactions are those of the Shapley value"),
         ("score.py:both", ("--output-names", "yes,yes"), "output-names: duplicate name 'yes'"),
         ("score.py:both", ("--output-names", "yes,"), "output-names: expected names with commas between them; got 'yes,'"),
     ],
@@ -508,7 +574,7 @@ def test_a_file_of_ours_is_replaced_and_no_other(here: Path, out: str) -> None:
     write = frame.to_csv if out.endswith(".csv") else frame.to_parquet
     write(out, index=False)
     assert failed("no model", "few.csv", out=out) == (
-        f"out: {out} already exists, and was not written by shear explain; choose another name, "
+        f"out: {out} already exists, and was not written by shear; choose another name, "
         "or replace it with --overwrite"
     )
     done("score.py:product", "few.csv", "--overwrite", out=out)

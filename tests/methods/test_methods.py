@@ -37,7 +37,13 @@ from shearshap.games.coalitions import distinct_sets, subsets
 from shearshap.games.game import FunctionGame
 from shearshap.methods.base import Method
 from shearshap.methods.exact import shapley_transform
-from shearshap.methods.shear import Differences, join, max_cooperators, subset_weights
+from shearshap.methods.shear import (
+    Differences,
+    join,
+    max_cooperators,
+    ranked_cooperators,
+    subset_weights,
+)
 from shearshap_lab.baselines import (
     BASELINES,
     AppendixKernel,
@@ -202,6 +208,25 @@ def test_shear_selects_the_cooperators_of_largest_cross_contribution() -> None:
         ]
         answers.append(np.abs(np.array(draws) - exact_shares(table)[0]).mean())
     assert answers[0] < 1e-12 < answers[1]
+
+
+@few
+@given(seed=st.integers(0, 10**6))
+def test_cooperators_rank_by_cross_contribution_up_to_a_relative_tolerance(seed: int) -> None:
+    """Neighbours that differ by 1e-4 of the larger, or 1e-6 of the largest, go by their number."""
+    rng = np.random.default_rng(seed)
+    eta = rng.choice([0.0, 1e-9, 1e-3, 1.0, 1.0005], size=(6, 6)) * (1 + 1e-6 * rng.random((6, 6)))
+    ranked = ranked_cooperators(torch.from_numpy(eta)[None])[0].tolist()
+    for player, found in enumerate(ranked):
+        others = [other for other in range(6) if other != player]
+        order = sorted(others, key=lambda other: -eta[player, other])
+        groups = [order[:1]]
+        for larger, smaller in pairwise(order):
+            gap = eta[player, larger] - eta[player, smaller]
+            if gap > 1e-4 * eta[player, larger] + 1e-6 * eta.max():
+                groups.append([])
+            groups[-1].append(smaller)
+        assert found == [other for group in groups for other in sorted(group)]
 
 
 # Permutations

@@ -113,18 +113,17 @@ def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "texts", "message"),
     [
-        ({}, "one text", "rows: expected a list of texts, got a str; pass [text]"),
         ({}, [3], "rows: expected a list of texts, got int"),
         ({}, {"text": ["good"]}, "rows: expected a list of texts, got a dict"),
         ({}, pd.DataFrame({"good": ["not bad"]}), "got a DataFrame; pass"),
         ({}, pl.DataFrame({"good": ["not bad"]}), "got a DataFrame; pass"),
         ({}, [], "rows: expected a list of texts, got none"),
-        ({}, [""], "rows: text 0 has no tokens: ''"),
+        ({}, [""], "rows: text 0 has no parts to explain: ''"),
         ({"feature_names": ["a"]}, ["good"], "feature_names: the features of a text"),
         (
             {"groups": "letters"},
             ["good"],
-            "groups: for texts, expected 'tokens', 'words' or 'sentences'",
+            "groups: for texts, expected 'tokens', 'words', 'sentences', 'lines'",
         ),
         ({"background": "[BLANK]"}, ["good"], "background: the tokenizer has no token '[BLANK]'"),
         ({"background": np.zeros(3)}, ["good"], "background: for texts, expected a token"),
@@ -241,7 +240,7 @@ def test_an_error_leads_to_the_text_it_came_of(
 
 def test_words_are_in_sentences(classifier: tuple[Any, Any]) -> None:
     text = "the film was good! the acting was awful!"
-    explainer = Explainer(classifier, groups="sentences", output="positive")
+    explainer = Explainer(classifier, groups=("sentences", "words"), output="positive")
     answer = explainer([text], budget=1000)
     assert answer.method == "exact"
     words = answer.feature_names

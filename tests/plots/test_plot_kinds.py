@@ -21,9 +21,9 @@ from drawn import (
     whiskers,
 )
 from shearshap import Explanation, InputError, plots
-from shearshap.plots.canvas import shorten, tick_labels
+from shearshap.plots.canvas import tick_labels
 from shearshap.result import views
-from shearshap.result.colours import COHORTS, GREY, LOWERS, RAISES
+from shearshap.result.colours import COHORTS, GREY, LOW_TO_HIGH, LOWERS, RAISES
 from shearshap.result.text import format_end
 
 
@@ -92,7 +92,13 @@ def test_strings_without_an_order_are_grey() -> None:
     grey, _ = dots(ax)
     assert len(np.asarray(grey.get_offsets())) == 6
     assert to_hex(np.asarray(grey.get_facecolor())[0]).upper() == GREY
-    assert legend_texts(ax) == ["categorical, or missing"]
+    assert legend_texts(ax) == ["categories, named at their means"]
+    marks = zip(ax.texts, ax.lines[1:], strict=True)
+    at = {text.get_text(): float(np.asarray(line.get_xdata())[0]) for text, line in marks}
+    rows = {"a": [1, 3], "b": [0, 4], "c": [2, 5]}
+    assert len(at) >= 2  # a name without room is left out
+    for name, mean in at.items():
+        assert mean == pytest.approx(alphabet.values[rows[name], 0].mean())
     (swarm,) = views.swarms(alphabet, [0], bins=9, across=4.0)  # the report's, too
     assert np.isnan(swarm.ranks).all()
 
@@ -120,6 +126,31 @@ def test_a_legend_says_which_colour_raises_and_which_lowers(draw: Any) -> None:
     }
     assert hues["raises"] == RAISES
     assert hues["lowers"] == LOWERS
+
+
+def test_a_legend_has_only_what_is_shown() -> None:
+    raising = replace(explanation(), values=np.abs(explanation().values))
+    for draw in (plots.waterfall, lambda it: plots.bar(it[0]), plots.force, plots.text):
+        assert "lowers the output" not in legend_texts(draw(raising))
+    assert not any(text.startswith("lowers") for text in legend_texts(plots.cooperators(raising)))
+
+
+def test_colours_from_low_to_high_can_be_told_apart_without_colour_vision() -> None:
+    stops = np.array([[int(hue[at : at + 2], 16) for at in (1, 3, 5)] for hue in LOW_TO_HIGH]) / 255
+    ramp = np.column_stack([np.interp(np.linspace(0, 2, 9), range(3), part) for part in stops.T])
+    linear = np.where(ramp <= 0.04045, ramp / 12.92, ((ramp + 0.055) / 1.055) ** 2.4)
+    # Machado, Oliveira and Fernandes 2009: no green cones
+    deuteranopia = np.array(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
+    )
+    for seen in (linear, linear @ deuteranopia.T):
+        luminance = seen @ [0.2126, 0.7152, 0.0722]
+        assert (np.diff(luminance) > -0.005).all()
+        assert luminance[-1] > 3 * luminance[0]
 
 
 # numbers on axes
@@ -182,6 +213,16 @@ def test_a_scatter_takes_colours_for_rows_or_another_feature() -> None:
     ax = plots.scatter(sample, 0, colour=sample.predictions)
     assert np.asarray(dots(ax)[-1].get_array()) == pytest.approx(sample.predictions)
     assert len(plots.scatter(sample, 0).figure.axes) == 1
+    assert plots.scatter(sample, player="age").get_xlabel() == "age"  # type: ignore[call-arg]
+
+
+def test_a_histogram_shows_how_often_data_occur() -> None:
+    sample = explanation(rows=60)
+    assert sample.data is not None
+    ax = plots.scatter(sample, "age")
+    counts, edges = np.histogram(sample.data[:, 0], len(bars(ax)))
+    assert [bar.get_x() for bar in bars(ax)] == pytest.approx(edges[:-1])
+    assert [bar.get_height() for bar in bars(ax)] == pytest.approx(0.14 * counts / counts.max())
 
 
 # heatmap
@@ -203,7 +244,7 @@ def test_a_heatmap_has_a_cell_for_every_value(order: Any) -> None:
         assert (np.diff(sample.predictions[rows]) >= 0).all()
     far = np.percentile(np.abs(cells), 99)
     assert ax.images[0].get_clim() == pytest.approx((-far, far))
-    assert labels(ax) == [shorten(sample.feature_names[player]) for player in players]
+    assert labels(ax) == [sample.feature_names[player] for player in players]
     assert "2 less important features not shown" in ax.get_xlabel()
 
 
@@ -229,7 +270,7 @@ def test_decision_leads_from_base_value_to_prediction() -> None:
     assert paths[:, 1, 0] == pytest.approx(2.0 + sample.values[:, order[4:]].sum(axis=1))
     assert paths[:, -1, 0] == pytest.approx(sample.predictions)
     assert paths[:, -1, 0] - paths[:, -2, 0] == pytest.approx(sample.values[:, order[0]])
-    names = [shorten(sample.feature_names[player]) for player in order[:4]]
+    names = [sample.feature_names[player] for player in order[:4]]
     assert labels(ax) == ["4 others", *names[::-1]]
     assert ax.figure.axes[1].get_ylabel() == "prediction"
 
@@ -288,7 +329,9 @@ def test_patches_have_the_colours_of_their_values(shape: tuple[int, ...]) -> Non
     sample = explanation(rows=2, players=6)
     picture = np.random.default_rng(0).random(shape)
     ax = plots.image(sample, picture, mask=PATCHES + 1, row=1)
-    below, above = (np.asarray(image.get_array()) for image in ax.images)
+    original, patched = ax.child_axes
+    assert np.asarray(original.images[0].get_array()).shape[:2] == (8, 12)
+    below, above = (np.asarray(image.get_array()) for image in patched.images)
     assert below.shape == (8, 12)
     values = sample.values[1][PATCHES]
     assert above[..., 3] == pytest.approx(0.85 * np.abs(values) / np.abs(values).max())
@@ -296,6 +339,43 @@ def test_patches_have_the_colours_of_their_values(shape: tuple[int, ...]) -> Non
     assert hues == {LOWERS}
     assert ax.figure.axes[0] is ax
     check_texts(ax)
+
+
+def test_pictures_beside_their_highest_classes_on_one_scale() -> None:
+    sample = replace(three_classes(5), index=np.array([f"no. {at}" for at in range(20)]))
+    pictures = np.random.default_rng(0).random((20, 1, 5))
+    ax = plots.image(sample, pictures[:, None], row=[2, "no. 7"], outputs=2)
+    cells: Any = ax.child_axes
+    assert len(cells) == 2 * 3
+    assert [cell.get_title() for cell in cells[::3]] == ["row no. 2", "row no. 7"]
+    tops = np.argsort(-sample.predictions, axis=1, kind="stable")[[2, 7], :2]
+    far = max(
+        np.abs(sample.values[row][:, top]).max() for row, top in zip((2, 7), tops, strict=True)
+    )
+    for row, top, (_, *values) in zip((2, 7), tops, (cells[:3], cells[3:]), strict=True):
+        for output, cell in zip(top, values, strict=True):
+            assert cell.get_title().startswith(f"class {output} ")
+            opacity = np.asarray(cell.images[1].get_array())[0, :, 3]
+            assert opacity == pytest.approx(0.85 * np.abs(sample.values[row, :, output]) / far)
+    check_texts(ax)
+    chosen: Any = plots.image(sample, list(pictures), row=0, outputs=["class 4", 0]).child_axes
+    assert [cell.get_title().split(" ")[1] for cell in chosen[1:]] == ["4", "0"]
+    assert len(plots.image(sample, pictures).child_axes) == 10 * 4
+
+
+@pytest.mark.parametrize(
+    ("picture", "options", "message"),
+    [
+        (np.zeros((4, 1, 1, 5)), {}, "expected one picture, or one for each of 20 rows, got 4 pictures"),
+        (np.zeros((1, 5)), {"row": [0, 1]}, "picture: expected those of all 20 rows, got one"),
+        (np.zeros((1, 5)), {"outputs": 0}, "outputs: expected a positive integer, got 0"),
+        (np.zeros((1, 5)), {"outputs": ["class 9"]}, "there is no output 'class 9'"),
+    ],
+)  # fmt: skip
+def test_rows_and_outputs_without_a_picture(picture: Any, options: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        plots.image(three_classes(), picture, **options)
+    assert not plt.get_fignums()
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,10 @@ def full(rows: int = 3, players: int = 4, outputs: int | None = None) -> Explana
         feature_names=[f"player {player}" for player in range(players)],
         data=rng.normal(size=(rows, players)),
         display_data=rng.choice(np.array(["a", "b", None], dtype=object), size=(rows, players)),
+        texts=np.array([f"the text {row}" for row in range(rows)], dtype=object),
+        starts=rng.integers(0, 4, size=(rows, players)),
+        ends=rng.integers(4, 8, size=(rows, players)),
+        answers=rng.choice(np.array(["yes", "no"], dtype=object), size=(rows, *k)),
         index=np.array([f"id-{row}" for row in range(rows)]),
         index_name="id",
         notes=("Few coalitions.",),
@@ -116,7 +120,7 @@ def test_what_is_not_given_is_filled_in() -> None:
 def test_every_shape_is_held_against_the_declared_axes(outputs: int | None) -> None:
     whole = full(outputs=outputs)
     names = [name for name in declared(Explanation) if name != "values"]
-    assert len(names) == 13
+    assert len(names) == 17
     for name in names:
         array = getattr(whole, name)
         message = rf"{name}: expected an array of shape .*, that is \(r.*\), got \(2,"
@@ -730,8 +734,11 @@ def test_a_table_fits_the_line_and_says_what_it_leaves_out() -> None:
 
 
 def test_a_notebook_shows_a_table_with_bars() -> None:
+    table = {"texts": None, "starts": None, "ends": None, "answers": None}
     whole = replace(
-        full(7, 9, outputs=2), feature_names=["<b>", *(f"long_name/{n}" for n in range(8))]
+        full(7, 9, outputs=2),
+        feature_names=["<b>", *(f"long_name/{n}" for n in range(8))],
+        **table,  # type: ignore[arg-type]
     )
     page = whole._repr_html_()
     assert page.count("<tr>") == 1 + 8
@@ -745,5 +752,5 @@ def test_a_notebook_shows_a_table_with_bars() -> None:
     assert "standard error" in page
     for dark in ("prefers-color-scheme: dark", 'data-jp-theme-light="false"', ".vscode-dark"):
         assert dark in page
-    assert len(full(500, 40)._repr_html_()) < 20_000
+    assert len(replace(full(500, 40), **table)._repr_html_()) < 20_000  # type: ignore[arg-type]
     assert "0 rows" in full(0)._repr_html_()

@@ -52,6 +52,7 @@ OPTIONS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "outputs": ({"outputs": ("2",)}, {}),
     "output_names": ({"output_names": ("no", "maybe", "yes")}, {}),
     "groups": ({"groups": {"first two": ["a", "b"]}, "budget": 20}, {"budget": 20}),
+    "semivalue": ({"semivalue": "banzhaf", "method": "auto"}, {"method": "auto"}),
     "id_column": ({"id_column": "f"}, {}),
     "scale": ({"returns": "probability", "scale": "log-odds"}, {"returns": "probability"}),
     "returns": ({"returns": "margin", "scale": "probability"}, {"returns": "probability", "scale": "log-odds"}),
@@ -62,9 +63,11 @@ OPTIONS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 }  # fmt: skip
 """Options of a job, each with and without it; others that it needs are in both."""
 
-TESTED_BY_FAILURES = {"batch_size", "device", "interactions"}
+TESTED_BY_FAILURES = {"batch_size", "device", "interactions", "loss"}
 ABOUT_FILES = {"model", "data", "trust"}
-NOT_OF_A_SERVICE = {"out", "large", "report", "overwrite", "keep", "shard_rows", "command"}
+NOT_OF_A_SERVICE = {
+    "out", "large", "report", "overwrite", "keep", "shard_rows", "command", "interaction_index", "label",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +167,19 @@ def test_interactions_are_refused_since_no_answer_has_them(folder: Path) -> None
         Service(job=job(folder, interactions=True)).check()
 
 
+def test_a_loss_is_refused_since_requests_have_no_labels(folder: Path) -> None:
+    with pytest.raises(InputError, match="the rows of requests have no labels"):
+        Service(job=job(folder, loss="mse", label="f")).check()
+
+
+def test_groups_of_features_are_those_of_explain(folder: Path) -> None:
+    groups = {"left": {"a": None, "b and c": ["b", "c"]}, "right": {"d": None, "e": None}}
+    chosen = job(folder, groups=groups, method="auto")
+    assert_served(chosen, chosen.run().explanation)
+    with importing(chosen.model):
+        assert prepare(chosen).groups == {"a": ["a"], "b and c": ["b", "c"], "d": ["d"], "e": ["e"]}
+
+
 def test_no_option_of_a_job_is_forgotten() -> None:
     """An option that a job gains must be tested above, or be one that a service cannot have."""
     known = set(OPTIONS) | TESTED_BY_FAILURES | ABOUT_FILES | NOT_OF_A_SERVICE
@@ -174,7 +190,7 @@ def test_no_option_of_a_job_is_forgotten() -> None:
 
 
 OF_EXPLAIN_ALONE = {
-    "out", "report", "overwrite", "interactions", "id_column",
+    "out", "report", "overwrite", "interactions", "interaction_index", "loss", "label", "id_column",
     "keep", "workers", "engine", "address", "gpus", "shard_rows", "log",
 }  # fmt: skip
 """Options about files to write and large jobs; a service leaves out a column of ids by --drop."""

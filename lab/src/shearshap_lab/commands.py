@@ -248,11 +248,8 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option(help="For the results.", show_default="out/reproduce-WHAT")
     ] = None,
-    docs: Annotated[
-        Path | None, typer.Option(help="A folder to write reproduction.md and the report to, too.")
-    ] = None,
 ) -> None:
-    """Run every experiment of the paper, and write a report.
+    """Run every experiment of the paper, and write its pages.
 
     Networks are trained and their ground truth is computed if they are not there yet, or were made
     by other code. Stop it whenever you like: the same command goes on where it was. Criteo's data
@@ -263,16 +260,39 @@ def reproduce(
         shear paper reproduce census --quick
         shear paper reproduce all
         shear paper reproduce bank --rows 300 --rounds 10
-        shear paper reproduce all --processes 2 --docs docs
+        shear paper reproduce all --processes 15
     """  # noqa: D301
     from shearshap.store import check_folder
-    from shearshap_lab import experiments
+    from shearshap_lab.experiments.page import printed, write_pages
+    from shearshap_lab.experiments.runner import run
+    from shearshap_lab.experiments.spec import specifications
 
-    specs = experiments.specifications(what, rows=rows, rounds=rounds, quick=quick, path=path)
+    specs = specifications(what, rows=rows, rounds=rounds, quick=quick, path=path)
     folder = out or Path("out") / f"reproduce-{what}"
     check_folder(folder)
     command = ["shear", *sys.argv[1:]]
-    records = experiments.run(specs, folder, command=command, processes=processes)
-    report = experiments.report(folder, docs=docs)
-    typer.echo(experiments.printed(records))
-    typer.echo(f"\nrecords   {folder / 'records'}\nreport    {report}, for a browser")
+    records = run(specs, folder, command=command, processes=processes)
+    path = write_pages(folder / "records", folder)
+    typer.echo(printed(records))
+    typer.echo(f"\nrecords   {folder / 'records'}\nreport    {path}, for a browser")
+
+
+# shear paper page
+
+
+@app.command()
+def page(
+    records: Annotated[Path, typer.Argument(help="The folder of a run's records.")],
+    out: Annotated[Path, typer.Option(help="The folder for the pages.")] = Path("out/pages"),
+) -> None:
+    """Write the pages of the reproduction anew from the records of a run.
+
+    \b
+    Examples:
+        shear paper page out/reproduce-census/records
+        shear paper page docs/reproduction/records --out docs
+    """  # noqa: D301
+    from shearshap_lab.experiments.page import write_pages
+
+    path = write_pages(records, out)
+    typer.echo(f"summary   {out / 'reproduction.md'}\nreport    {path}, for a browser")

@@ -7,6 +7,7 @@ The name of a task's file covers everything that its records depend on, the code
 that was stopped reads what is finished, and goes on with the task that it was at.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -99,7 +100,8 @@ def write_records(records: Mapping[str, pa.Table], folder: Path, origin: dict[st
     with written_whole(folder) as partial_folder:
         partial_folder.mkdir()
         for name, table in records.items():
-            pq.write_table(table, partial_folder / f"{name}.parquet")
+            path = partial_folder / f"{name}.parquet"
+            pq.write_table(table, path, compression="zstd", compression_level=19)
         (partial_folder / PROVENANCE).write_text(json.dumps(origin, indent=2) + "\n")
 
 
@@ -111,6 +113,14 @@ def read_records(folder: Path) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {error}; run the command again") from error
     return {file.stem: pq.read_table(file) for file in sorted(folder.glob("*.parquet"))}, origin
+
+
+def records_hash(folder: Path) -> str:
+    """Return the SHA-256 of the tables of a run, one after the other by name."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.parquet")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:

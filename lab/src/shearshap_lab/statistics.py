@@ -1,39 +1,37 @@
 """How far means can be trusted, and which of two methods is better.
 
 Errors are measured on *clusters* (networks, or origins of games), each with *rows* (rows of data,
-or games) and *rounds* (draws of a method). The bootstrap draws clusters anew, with replacement, and
-within them rows and rounds:
+or games) and *rounds* (draws of a method), which are averaged first. What a cluster and a row add
+to a mean is kept, so that a ratio or a difference of two methods is paired:
 
-    mean of a replicate = mean over drawn clusters of sum_rounds sum_rows u_round w_row x_round,row
+    x_sr            the mean over rounds of cluster s and row r
+    log of a mean   log m + (x_sr - m) / m, the first terms of its Taylor series
 
+- If each cluster has rows of its own, rows are *nested*: the means of clusters are independent, and
+  Student's interval over them has all there is, rows and rounds included.
 - If all clusters have the same rows, as networks with one split have, rows are *crossed* with
-  clusters: one draw of rows serves all clusters. Otherwise each drawn cluster has its own.
-- Draws depend on the numbers of clusters, rounds and rows alone, so all methods have the same
-  ones, and a ratio or a difference of two methods is paired.
-- Percentiles of replicates are too narrow if a few clusters differ much. Student's interval over
-  the clusters' own numbers is right there, but blind to rows and rounds. `Estimate.interval` covers
-  both. One cluster has no Student's interval: what is said is said of that cluster.
+  clusters. With V_s the variance of the mean by clusters, V_r by rows, and V_sr by what is left,
+
+      V = V_s + V_r - V_sr,
+
+  since V_s and V_r both contain V_sr; degrees of freedom are Satterthwaite's.
+- One cluster has Student's interval over its rows: what is said is said of that cluster.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
-from scipy.stats import t as student
+from scipy.special import stdtrit
+from scipy.stats import beta, rankdata
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Verdict = Literal["better", "equal", "worse", "not known"]
-Statistic = Callable[[Floats, Floats], Floats]  #: by round (t, b), weights of rounds (b, t) -> (b,)
 
-REPLICATES = 2000
-SEED = 2022
 LEVEL = 0.95
-
 RATIO_MARGIN = 0.02  #: errors that differ by less are equal, however narrow their interval
 SCORE_MARGIN = 0.001  #: likewise for scores near 1, by their difference
 MIN_ROWS = 3  #: of a single cluster, for an interval
@@ -53,68 +51,167 @@ class Interval:
         """Whether there is an interval: one row of one cluster has none."""
         return bool(np.isfinite(self.low) and np.isfinite(self.high))
 
-    def within(self, low: float, high: float) -> "Interval":
-        """Return the interval without what lies outside the possible numbers."""
-        ends = np.clip([self.low, self.high], low, high)
-        return Interval(self.value, float(ends[0]), float(ends[1]))
-
-    def exp(self) -> "Interval":
-        """Return the interval of exp of the number."""
-        value, low, high = np.exp([self.value, self.low, self.high])
-        return Interval(float(value), float(low), float(high))
+    def map(self, function: Callable[[Floats], Floats]) -> "Interval":
+        """Return the interval of a rising function of the number."""
+        value, low, high = function(np.array([self.value, self.low, self.high])).tolist()
+        return Interval(value, low, high)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over clusters, rounds and rows, and what shows how far it can be trusted."""
+    """A mean over clusters and rows, and what each of them adds to it."""
 
     mean: float
-    replicates: Floats  #: (b,)
-    by_cluster: Floats  #: (s,), whose mean it is
+    parts: tuple[Floats, ...]  #: for each cluster, the numbers of its rows (r,)
+    crossed: bool = False  #: whether all clusters have the same rows
+
+    @property
+    def by_cluster(self) -> Floats:
+        """The means of the clusters, (s,)."""
+        return np.array([part.mean() for part in self.parts])
 
     def interval(self) -> Interval:
-        """Return the mean with its interval: percentiles, and at least Student's over clusters."""
-        if not np.isfinite(self.replicates).all():
+        """Return the mean with its interval."""
+        deviation, freedom = self._deviation()
+        if not np.isfinite(deviation):
             return Interval(self.mean)
-        low, high = np.quantile(self.replicates, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
-        width = student_width(self.by_cluster)
-        return Interval(
-            self.mean,
-            float(min(low, self.mean - width)),
-            float(max(high, self.mean + width)),
-        )
+        width = float(stdtrit(freedom, (1 + LEVEL) / 2)) * deviation if deviation else 0.0
+        return Interval(self.mean, self.mean - width, self.mean + width)
+
+    def _deviation(self) -> tuple[float, float]:
+        """Return the standard deviation of the mean, NaN if it is not known, and its freedom."""
+        if len(self.parts) == 1:
+            rows = len(self.parts[0])
+            return (_variance(self.parts[0]) ** 0.5, rows - 1) if rows >= MIN_ROWS else (np.nan, 1)
+        clusters = len(self.parts)
+        of_clusters = _variance(self.by_cluster)
+        if not self.crossed or len(self.parts[0]) < 2:
+            return of_clusters**0.5, clusters - 1
+
+        table = np.stack(self.parts)
+        rows = table.shape[1]
+        of_rows = _variance(table.mean(axis=0))
+        rest = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
+        left = (rest**2).sum() / ((clusters - 1) * (rows - 1)) / table.size
+        variance = max(of_clusters + of_rows - left, of_clusters, of_rows)
+        if variance == 0:
+            return 0.0, 1
+        freedom = variance**2 / (of_clusters**2 / (clusters - 1) + of_rows**2 / (rows - 1))
+        return variance**0.5, freedom
+
+    def log(self, floor: float = TINY) -> "Estimate":
+        """Return the log of the mean; no mean is below `floor`."""
+        mean = max(self.mean, floor)
+        slope = 1 / mean if self.mean > floor else 0.0
+        return self._transformed(float(np.log(mean)), slope)
 
     def positive_interval(self) -> Interval:
         """Return the interval of a number above 0, by its logarithm."""
         if self.mean <= TINY:
             return Interval(self.mean, 0.0, 0.0)
-        return self.log().interval().exp()
+        return self.log().interval().map(np.exp)
 
-    def log(self, floor: float = TINY) -> "Estimate":
-        """Return log(mean); clusters by d log(mean) = d mean / mean. No mean is below `floor`."""
-        mean = max(self.mean, floor)
-        return Estimate(
-            float(np.log(mean)),
-            np.log(np.maximum(self.replicates, floor)),
-            np.log(mean) + np.maximum(self.by_cluster, floor) / mean - 1,
-        )
+    def bounded_interval(self, low: float = 0.0, high: float = 1.0) -> Interval:
+        """Return the interval of a number between two bounds, by its log odds.
+
+        A mean that is one of the bounds has none.
+        """
+        below, above = self.mean - low, high - self.mean
+        if min(below, above) <= TINY:
+            return Interval(self.mean)
+        slope = (high - low) / (below * above)
+        odds = self._transformed(float(np.log(below / above)), slope).interval()
+        return odds.map(lambda x: low + (high - low) / (1 + np.exp(-x)))
+
+    def _transformed(self, value: float, slope: float) -> "Estimate":
+        """Return a function of the mean, by its value and derivative there."""
+        parts = tuple(value + slope * (part - self.mean) for part in self.parts)
+        return Estimate(value, parts, self.crossed)
 
     def __sub__(self, other: "Estimate") -> "Estimate":
-        """Return the paired difference of two means."""
-        return Estimate(
-            self.mean - other.mean,
-            self.replicates - other.replicates,
-            self.by_cluster - other.by_cluster,
-        )
+        """Return the paired difference of two means over the same clusters and rows."""
+        parts = tuple(a - b for a, b in zip(self.parts, other.parts, strict=True))
+        return Estimate(self.mean - other.mean, parts, self.crossed)
 
 
-def student_width(values: Floats) -> float:
-    """Return half the width of Student's interval of a mean; 0 of a single value."""
-    count = len(values)
-    if count < 2:
-        return 0.0
-    quantile = student.ppf((1 + LEVEL) / 2, count - 1)
-    return float(quantile * values.std(ddof=1) / np.sqrt(count))
+def _variance(values: Floats) -> float:
+    """Return the variance of the mean of independent values; NaN of a single one."""
+    return float(values.var(ddof=1) / len(values)) if len(values) > 1 else float("nan")
+
+
+# Means
+
+
+def mean_over(clusters: Sequence[Floats] | Floats, *, crossed: bool = False) -> Estimate:
+    """Return the mean of numbers of rows (r,) by cluster; `crossed`: with the same rows."""
+    parts = tuple(np.asarray(values, dtype=np.float64) for values in clusters)
+    return Estimate(float(np.mean([part.mean() for part in parts])), parts, crossed)
+
+
+def row_mean(values: Floats, clusters: Ints, rows: Ints) -> Estimate:
+    """Return the mean over clusters of values that have no rounds, by cluster and row (each (n,)).
+
+    Several values of a row are averaged first: they are not independent.
+    """
+    by_cluster, crossed = _by_row(values, clusters, rows)
+    return mean_over(by_cluster, crossed=crossed)
+
+
+def _by_row(values: Floats, clusters: Ints, rows: Ints) -> tuple[list[Floats], bool]:
+    """Return the means of each cluster's rows, and whether all clusters have the same rows."""
+    parts: list[Floats] = []
+    row_sets: list[list[int]] = []
+    for cluster in np.unique(clusters):
+        here = clusters == cluster
+        names, place = np.unique(rows[here], return_inverse=True)
+        sums = np.bincount(place.ravel(), values[here])
+        parts.append(sums / np.bincount(place.ravel()))
+        row_sets.append(names.tolist())
+    return parts, all(each == row_sets[0] for each in row_sets)
+
+
+def deviation_ratio(first: Floats, second: Floats) -> Interval:
+    """Return the standard deviation over rounds of one method over another's.
+
+    Both have means over rows, (clusters, rounds). Rounds of a cluster share its rows, so clusters
+    alone are independent: the interval is Student's over the logs of their ratios.
+    """
+    variances = [np.maximum(each.var(axis=1), TINY**2) for each in (first, second)]
+    logs = np.log(variances[0] / variances[1]) / 2
+    return mean_over(logs[:, None]).interval().map(np.exp)
+
+
+def rank_correlation(x: Floats, y: Floats, clusters: Ints, rows: Ints) -> Interval:
+    """Return the mean over clusters of Spearman's correlation of x and y, with its interval.
+
+    What a row adds is the influence of its values on Pearson's correlation of the ranks,
+
+        u v - rho (u^2 + v^2) / 2,    u, v: the ranks, standardised.
+    """
+    influence = np.zeros(len(x))
+    own = []
+    for cluster in np.unique(clusters):
+        here = clusters == cluster
+        u, v = (_standardised(rankdata(each[here])) for each in (x, y))
+        rho = float((u * v).mean())
+        influence[here] = rho + u * v - rho * (u**2 + v**2) / 2
+        own.append(rho)
+    parts, crossed = _by_row(influence, clusters, rows)
+    return Estimate(float(np.mean(own)), tuple(parts), crossed).bounded_interval(-1, 1)
+
+
+def _standardised(values: Floats) -> Floats:
+    deviation = values.std()
+    centred = values - values.mean()
+    return np.asarray(centred / deviation if deviation > 0 else centred)
+
+
+def count_interval(successes: int, trials: int) -> Interval:
+    """Return a share of independent trials with Clopper and Pearson's interval, which is exact."""
+    tail = (1 - LEVEL) / 2
+    low = beta.ppf(tail, successes, trials - successes + 1) if successes else 0.0
+    high = beta.ppf(1 - tail, successes + 1, trials - successes) if successes < trials else 1.0
+    return Interval(successes / trials, float(low), float(high))
 
 
 # Comparisons
@@ -131,15 +228,16 @@ def log_ratio(first: Estimate, second: Estimate, *, floor: float = 0.0) -> Estim
 
 def ratio(first: Estimate, second: Estimate, *, floor: float = 0.0) -> Interval:
     """Return how many times larger the first error is than the second, with its interval."""
-    return log_ratio(first, second, floor=floor).interval().exp()
+    return log_ratio(first, second, floor=floor).interval().map(np.exp)
 
 
 def average(estimates: Sequence[Estimate]) -> Estimate:
-    """Return the mean of estimates that have the same clusters."""
+    """Return the mean of estimates that have the same clusters and rows."""
+    parts = zip(*(each.parts for each in estimates), strict=True)
     return Estimate(
         float(np.mean([each.mean for each in estimates])),
-        np.mean([each.replicates for each in estimates], axis=0),
-        np.mean([each.by_cluster for each in estimates], axis=0),
+        tuple(np.mean(of_cluster, axis=0) for of_cluster in parts),
+        estimates[0].crossed,
     )
 
 
@@ -179,114 +277,3 @@ def _judged(interval: Interval, margin: float) -> Verdict:
     if decided or max(-interval.low, interval.high) < margin:
         return "equal"
     return "not known"
-
-
-# The bootstrap
-
-
-def bootstrap(clusters: Sequence[Floats], *, crossed: bool = False) -> Estimate:
-    """Return the mean of numbers by cluster, each (rounds, rows); `crossed`: with the same rows."""
-    return _bootstrap(clusters, crossed, _mean)
-
-
-def bootstrap_variance(clusters: Sequence[Floats], *, crossed: bool = False) -> Estimate:
-    """Return the mean over clusters of the variance over rounds of the mean over rows."""
-    return _bootstrap(clusters, crossed, _variance)
-
-
-def _mean(by_round: Floats, rounds: Floats) -> Floats:
-    """Return weighted means over rounds, of (t, b) by weights (b, t): (b,)."""
-    return np.asarray(np.einsum("tb,bt->b", by_round, rounds))
-
-
-def _variance(by_round: Floats, rounds: Floats) -> Floats:
-    square = _mean(by_round**2, rounds) - _mean(by_round, rounds) ** 2
-    return np.asarray(np.maximum(square, 0.0))
-
-
-def _bootstrap(clusters: Sequence[Floats], crossed: bool, statistic: Statistic) -> Estimate:
-    count = len(clusters)
-    chosen = np.random.default_rng(SEED).integers(count, size=(REPLICATES, count))
-    everything = np.arange(REPLICATES)
-    total = np.zeros(REPLICATES)
-    for slot in range(count):
-        # a cluster that is drawn twice has other rounds, and if rows are its own, other rows
-        replicates = [
-            statistic(
-                values @ _weights("rows", 0 if crossed else slot, values.shape[1]).T,
-                _weights("rounds", slot, len(values)),
-            )
-            for values in clusters
-        ]
-        total += np.stack(replicates)[chosen[:, slot], everything]
-
-    own = [
-        statistic(values.mean(axis=1)[:, None], np.full((1, len(values)), 1 / len(values)))[0]
-        for values in clusters
-    ]
-    if count == 1 and clusters[0].shape[1] < MIN_ROWS:
-        total[:] = np.nan  # too few rows to know how they differ
-    return Estimate(float(np.mean(own)), total / count, np.array(own))
-
-
-@lru_cache(maxsize=128)
-def _weights(level: str, slot: int, items: int) -> Floats:
-    """Return how often each item is drawn with replacement, over their number: (b, items)."""
-    rng = np.random.default_rng((SEED, len(level), slot, items))
-    even = np.full(items, 1 / items)
-    return np.asarray(rng.multinomial(items, even, size=REPLICATES) / items)
-
-
-def row_mean(values: Floats, clusters: Ints, rows: Ints) -> Estimate:
-    """Return the mean over clusters of values that have no rounds, by cluster and row (each (n,)).
-
-    Several values of a row are averaged first: they are not independent, so rows are drawn.
-    """
-    by_cluster: list[Floats] = []
-    row_sets: list[list[int]] = []
-    for cluster in np.unique(clusters):
-        here = clusters == cluster
-        names, place = np.unique(rows[here], return_inverse=True)
-        sums = np.bincount(place.ravel(), values[here])
-        by_cluster.append((sums / np.bincount(place.ravel()))[None])
-        row_sets.append(names.tolist())
-    return bootstrap(by_cluster, crossed=all(each == row_sets[0] for each in row_sets))
-
-
-def rank_correlation(x: Floats, y: Floats, clusters: Ints, rows: Ints) -> Interval:
-    """Return the mean over clusters of Spearman's correlation of x and y, with its interval.
-
-    Rows are drawn, with all their values; ranks are those among all values of a cluster.
-    """
-    own = []
-    replicates = []
-    for cluster in np.unique(clusters):
-        here = clusters == cluster
-        sums = _row_sums(rankdata(x[here]), rankdata(y[here]), rows[here])
-        own.append(_pearson(sums.sum(axis=0)[None])[0])
-        # one draw of rows for all clusters: most have the same rows, and the others lose nothing
-        replicates.append(_pearson(_weights("rows", 0, len(sums)) @ sums))
-    if len(own) == 1 and len(sums) < MIN_ROWS:
-        return Interval(float(own[0]))
-    estimate = Estimate(float(np.mean(own)), np.mean(replicates, axis=0), np.array(own))
-    return estimate.interval().within(-1, 1)
-
-
-def _row_sums(x: Floats, y: Floats, rows: Ints) -> Floats:
-    """Return the sums of 1, x, y, x^2, y^2 and x y over the values of each row, (r, 6)."""
-    x = x - x.mean()
-    y = y - y.mean()
-    _, place = np.unique(rows, return_inverse=True)
-    parts = np.column_stack([np.ones_like(x), x, y, x**2, y**2, x * y])
-    sums = np.zeros((place.max() + 1, parts.shape[1]))
-    np.add.at(sums, place.ravel(), parts)
-    return sums
-
-
-def _pearson(sums: Floats) -> Floats:
-    """Return correlations from sums (b, 6); 0 if one of the two is constant."""
-    count, x, y, xx, yy, xy = sums.T
-    covariance = xy - x * y / count
-    scale = np.sqrt(np.maximum(xx - x**2 / count, 0) * np.maximum(yy - y**2 / count, 0))
-    correlations = np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 1e-9)
-    return np.asarray(correlations)

@@ -43,7 +43,7 @@ from shearshap.models.sklearn import made_columns
 def encode(
     rows: Any,
     background: Background | None,
-    groups: Groups,
+    groups: Any,
     model: AdaptedModel,
     *,
     index: Index = None,

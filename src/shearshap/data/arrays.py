@@ -100,7 +100,7 @@ def encode_array(
         train, own = (in_type_of_numpy(part.cpu()).astype(np.float64) for part in (source, table))
         law = given.conditional.fitted(train, own, columns or range(shape[0]), given.seed)
         sampler = Sampler.of(law, absent)
-        absent = given.conditional.draws(law, given.seed).to(absent.device)
+        absent = given.draws(law).to(absent.device)
         notes += law.notes
     unmixed = mixed.reshape(-1, *shape) if model.takes_tensors else rows
 

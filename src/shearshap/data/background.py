@@ -161,10 +161,6 @@ class Conditional:
             self._fitted[key] = fitted(self.kind, torch.from_numpy(train), seed)
         return self._fitted[key]
 
-    def draws(self, law: Distribution, seed: int) -> Tensor:
-        """Return the draws (b, m) of a distribution."""
-        return law.draws(self.samples, np.random.default_rng([seed, 1]))
-
 
 @dataclass(frozen=True, eq=False)
 class ParsedBackground:
@@ -172,7 +168,7 @@ class ParsedBackground:
 
     choice: str | None  #: a name in STATISTICS or CHOICES; None: all rows, or a sample of many
     rows: Any  #: as the user passed them; None: the rows to explain
-    count: int = DEFAULT_ROWS  #: of rows to choose
+    count: int = DEFAULT_ROWS  #: of rows to choose, or to draw
     weights: NDArray[np.float64] | None = None  #: (n,) of the rows; None: they count equally
     seed: int = 0
     chosen: "Selection | None" = None  #: if the rows were chosen in an earlier call
@@ -180,6 +176,10 @@ class ParsedBackground:
     note: str | None = None  #: for the user, if the rows are used
     may_be_alone: bool = False  #: whether one row to explain may be its own background
     conditional: Conditional | None = None  #: if absent features are drawn given the present ones
+
+    def draws(self, law: Distribution) -> Tensor:
+        """Return draws (b, m) of a distribution."""
+        return law.draws(self.count, np.random.default_rng([self.seed, 1]))
 
     @property
     def of_explained(self) -> bool:
@@ -194,7 +194,7 @@ class ParsedBackground:
     def select(self, rows: int, points: Points) -> "Selection":
         """Choose from a number of rows; `points` are what k-means compares."""
         if self.conditional is not None:
-            kind, samples = self.conditional.kind, self.conditional.samples
+            kind, samples = self.conditional.kind, self.count
             words = f"{samples:,} samples of features that move together ({kind} of {rows:,} rows)"
             return Selection(None, words)
         if self.chosen is not None:
@@ -270,7 +270,9 @@ def parse_background(background: Any, seed: int = 0) -> ParsedBackground:
     if isinstance(background, ParsedBackground):
         return background
     if isinstance(background, Conditional):
-        return ParsedBackground("all", background.train, seed=seed, conditional=background)
+        return ParsedBackground(
+            "all", background.train, background.samples, seed=seed, conditional=background
+        )
     if isinstance(background, str):
         raise _name_error(background)
     return _parse_rows(background, seed)

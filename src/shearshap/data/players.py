@@ -48,7 +48,7 @@ class Grouping:
     def players(self, shape: tuple[int, ...]) -> Players:
         """Return the players of rows of a shape, under the names that the user gave."""
         if is_nested(self.groups):
-            flat, paths = _flattened(self.groups)
+            flat, paths = flattened(self.groups)
             players = replace(self, groups=flat).players(shape)
             # columns that the groups leave out come last, and are in none
             alone = int(players.owner.max()) + 1 - len(paths)
@@ -193,7 +193,7 @@ def is_linkage(groups: Any) -> bool:
     return len(shape) == 2 and shape[1] == 4 and np.asarray(groups).dtype.kind == "f"
 
 
-def _flattened(groups: Any) -> tuple[dict[str, Any], Paths]:
+def flattened(groups: Any) -> tuple[dict[str, Any], Paths]:
     """Return the columns of each player by its name, and the groups that each is in.
 
     A mapping is a group. None stands for the column of that name:
@@ -252,6 +252,40 @@ def _clusters(linkage: Any, names: Sequence[str]) -> Paths:
 
 
 # Masks: the number of a player for every input
+
+
+def patches(height: int, width: int, *, size: int | tuple[int, int]) -> NDArray[np.int64]:
+    """Return a mask of an image's patches, for `groups` and `plots.image`.
+
+    Patches are numbered line by line. `patches(4, 5, size=2)` has smaller ones at the edge:
+
+        0 0 1 1 2
+        0 0 1 1 2
+        3 3 4 4 5
+        3 3 4 4 5
+
+    Parameters
+    ----------
+    height
+        Of the image, in pixels.
+    width
+        Of the image, in pixels.
+    size
+        The side of a patch, in pixels, or its height and width.
+
+    Returns
+    -------
+    The number of each pixel's patch, (height, width).
+    """
+    sides = (size, size) if np.ndim(size) == 0 else tuple(np.ravel(size).tolist())
+    lengths = (height, width, *sides)
+    if len(lengths) != 4 or any(not isinstance(n, int | np.integer) or n < 1 for n in lengths):
+        raise InputError(
+            "patches: expected positive integers, such as patches(224, 224, size=16), got "
+            f"patches({height!r}, {width!r}, size={size!r})"
+        )
+    down, across = (np.arange(n) // side for n, side in zip(lengths[:2], sides, strict=True))
+    return np.asarray(down[:, None] * (across[-1] + 1) + across, dtype=np.int64)
 
 
 def as_mask(mask: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:

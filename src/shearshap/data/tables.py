@@ -106,7 +106,7 @@ def encode_frame(
         train, rows = _numbers_of_both(source, frame, given.conditional.kind)
         law = given.conditional.fitted(train, rows, frame.columns, given.seed)
         sampler = Sampler.of(law, absent, torch.from_numpy(np.concatenate((rows, train))))
-        absent = given.conditional.draws(law, given.seed)
+        absent = given.draws(law)
         notes += law.notes
     if given.statistic is not None and given.chosen is None:
         notes += _equal_notes(alike[:count], frame, players)

@@ -68,6 +68,9 @@ BLOCK_INPUTS = 1 << 25
 FEW_PER_PLAYER = 4
 """Coalitions per player up to which all pairs share one kernel of kriging: others gain little."""
 
+MAX_PARTS = 10
+"""Parts of the draws, at most, whose spread shows the error of interactions."""
+
 MIN_SPREAD = 0.1
 """A player's variance over background rows, at least, as a part of the mean over players."""
 
@@ -78,6 +81,8 @@ MIN_REGRESSED = 8
 def sampling(game: ModelGame, run: Run, *, plans: Plans | None = None, **options: Any) -> Sampling:
     """Return the solver that samples a model's game; see `Sampling` for the options."""
     plans = plans or plans_for(game, run)
+    if run.interactions and game.sampler is not None and game.is_mean:
+        game = replace(game, parts=max(1, min(MAX_PARTS, game.cost // 2)))
     kind = BackgroundSampling if isinstance(plans, BackgroundPlans) else Sampling
     return kind(game, run, plans=plans, **options)
 

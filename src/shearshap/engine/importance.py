@@ -91,7 +91,9 @@ def importance(
     output: Output = None,
     scale: Scale | None = None,
     returns: Form | None = None,
+    multilabel: bool | None = None,
     feature_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
     batch_size: int | Literal["auto"] = "auto",
     device: torch.device | str | None = None,
     seed: int = 0,
@@ -137,7 +139,9 @@ def importance(
         output=output,
         scale=scale,
         returns=returns,
+        multilabel=multilabel,
         feature_names=feature_names,
+        output_names=output_names,
         batch_size=batch_size,
         device=device,
         seed=seed,
@@ -168,8 +172,10 @@ def importance(
 
 
 def _many(background: ParsedBackground, budget: int | None) -> ParsedBackground:
-    """Return a background of many rows, unless the user says how many."""
-    return background if background.choice else replace(background, count=_max_rows(budget))
+    """Return a background of many rows or draws, unless the user says how many rows."""
+    if background.choice and not background.conditional:
+        return background
+    return replace(background, count=max(_max_rows(budget), background.count))
 
 
 def _max_rows(budget: int | None) -> int:
@@ -293,7 +299,13 @@ class _Sampled:
         left = means - mean - centred[:, None] * slope
         of_blocks = (left**2).sum(axis=0) / (freedom * count)
         of_totals = slope**2 * totals.var(ddof=1) / len(totals)
-        return _Estimate(values, np.sqrt(of_blocks), np.sqrt(of_blocks + of_totals), freedom)
+        variance = of_blocks + of_totals
+        # of the estimated variance, relative to its square
+        doubt = of_blocks**2 * _variance_doubt(left, freedom)
+        doubt += of_totals**2 * _variance_doubt(totals - totals.mean(), len(totals) - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reliable = np.where(variance > 0, 2 * variance**2 / doubt, freedom)
+        return _Estimate(values, np.sqrt(of_blocks), np.sqrt(variance), reliable)
 
     def within(self, tol: float | None) -> bool:
         """Return whether all standard errors are below the tolerance.
@@ -328,6 +340,7 @@ class _Sampled:
             loss=float(self.losses.mean()),
             evaluations=self.evaluations,
             background=self.named.inputs.background_description,
+            notes=() if self.game.sampler is None else self.game.sampler.distribution.notes,
         )
 
 
@@ -338,7 +351,19 @@ class _Estimate:
     values: Floats  #: (p,)
     of_draws: Floats  #: (p,) standard errors, if the rows were all there are
     errors: Floats  #: (p,) standard errors, if the rows stand for others
-    freedom: int  #: degrees of freedom
+    freedom: Floats  #: (p,) degrees of freedom
+
+
+def _variance_doubt(residuals: Floats, freedom: float) -> Floats:
+    """Return the variance of s^2 / sigma^2, (p,), for residuals (n, p) or (n,) with the mean 0.
+
+    It is 2 / freedom for a Gaussian, and larger by the excess kurtosis / n if few of the residuals
+    are large, as those of a rare class are.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kurtosis = (residuals**4).mean(axis=0) / (residuals**2).mean(axis=0) ** 2
+    excess = np.nan_to_num(kurtosis - 3).clip(0)
+    return np.asarray(2 / freedom + excess / len(residuals))
 
 
 def _others(coalitions: Tensor) -> list[int]:

@@ -27,12 +27,13 @@ import torch
 from shearshap.engine.loop import RowProgress
 from shearshap.engine.named_game import NamedGame
 from shearshap.engine.run import Run
+from shearshap.games.indices import Index
 from shearshap.methods import Auto, Exact
 from shearshap.trees.forest import Floats, Integers, NotASum, UnsupportedTrees
 from shearshap.trees.model import innermost, seen_columns
 from shearshap.trees.proof import decoded
 from shearshap.trees.readers import numbers, own_values
-from shearshap.trees.solver import ExactSolver, ExactSum, check_budget, knows_index
+from shearshap.trees.solver import ExactSolver, ExactSum, check_budget
 
 METHOD = "exact (linear)"
 
@@ -48,9 +49,7 @@ BEYOND = 4
 
 def wants_linear(model: Any, run: Run) -> bool:
     """Return whether a model may be linear, and the method leaves it open how to be exact."""
-    return (
-        isinstance(run.method, Auto | Exact) and knows_index(run) and _is_linear(innermost(model))
-    )
+    return isinstance(run.method, Auto | Exact) and _is_linear(innermost(model))
 
 
 def _is_linear(estimator: Any) -> bool:
@@ -202,6 +201,12 @@ class LinearValues:
     def interactions(self, seen: Floats) -> Floats:
         """Return the pairs' Shapley interactions (r, p, p, f): there are none in a sum."""
         return np.zeros((len(seen), self.players, self.players, self.coefficients.shape[1]))
+
+    def index(self, seen: Floats, index: Index) -> Floats:
+        """Return an index of sets (r, q, f): values of single players, and 0 for larger sets."""
+        of_sets = np.zeros((len(seen), index.sets, self.coefficients.shape[1]))
+        of_sets[:, : self.players] = self.values(seen)
+        return of_sets
 
     def second_differences(self, seen: Floats) -> Floats:
         """Return v(U) - v(U-i) - v(U-j) + v(U-ij), (r, p, p, f): 0 in a sum."""

@@ -23,6 +23,7 @@ from shearshap.models import (
     AdaptedModel,
     Outputs,
     Predictor,
+    Scale,
     adapted_model,
     check_statements,
     checked_output,
@@ -66,16 +67,7 @@ def open_game(
         )
         if options.loss == "log loss" and scale is None and adapted.form == "margin":
             scale = "probability"
-        outputs = Outputs(
-            output,
-            scale,
-            adapted.form,
-            tuple(options.output_names or adapted.output_names),
-            bool(adapted.independent),
-            checked=options.output_names is not None,
-            certainty=adapted.certainty,
-        )
-        outputs.check()
+        outputs = explained_outputs(options, adapted, scale)
         inputs = encode(
             task.rows,
             background,
@@ -115,6 +107,21 @@ def open_game(
             structure=None if inputs.paths is None else structure_of(inputs.paths),
         )
         yield NamedGame(game, inputs, outputs, options)
+
+
+def explained_outputs(options: Options, adapted: AdaptedModel, scale: Scale | None) -> Outputs:
+    """Return what of a model's outputs is explained, or raise if it has no such outputs."""
+    outputs = Outputs(
+        checked_output(options.output),
+        scale,
+        adapted.form,
+        tuple(options.output_names or adapted.output_names),
+        bool(adapted.independent),
+        checked=options.output_names is not None,
+        certainty=adapted.certainty,
+    )
+    outputs.check()
+    return outputs
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from shearshap.data.background import (
     is_default,
     parse_background,
 )
+from shearshap.engine.answers import text_blocks
 from shearshap.engine.backgrounds import plans_for, sampling
 from shearshap.engine.linear import linear_solver, wants_linear
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
@@ -31,7 +32,6 @@ from shearshap.engine.plan import Plans
 from shearshap.engine.results import with_notes
 from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import Sampling
-from shearshap.engine.text import text_blocks
 from shearshap.errors import InputError, recorded
 from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.methods import name_of
@@ -83,9 +83,16 @@ def solve(task: Task, run: Run, progress: bool | None = None) -> Generator[Expla
     """Return the explanations of a task's rows, block by block."""
     options = task.options
     check_text_model(options.model, task.rows, options.background)
-    if options.loss is not None and takes_texts(options.model):
-        raise InputError("loss: expected a model of tables or arrays, got a text classifier")
-    blocks = text_blocks if takes_texts(options.model) else _blocks
+    reads_texts = takes_texts(options.model, options.text)
+    if options.loss is not None and reads_texts:
+        raise InputError("loss: expected a model of tables or arrays, got one of texts")
+    if task.answer is not None and not reads_texts:
+        raise InputError("answer: expected a language model with its tokenizer, to explain one")
+    if not reads_texts and isinstance(task.rows, list) and isinstance((*task.rows, 0)[0], str):
+        raise InputError(
+            "rows: expected numbers, got texts; for a function of texts pass text='words'"
+        )
+    blocks = text_blocks if reads_texts else _blocks
     return blocks(task, run, RowProgress(progress))
 
 
@@ -187,7 +194,7 @@ class PreparedExplainer:
 
 def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
     """Explain a sample of rows, and return what explains any others."""
-    if takes_texts(options.model):
+    if takes_texts(options.model, options.text):
         raise InputError(
             "prepare: every text has its own words, so nothing can be prepared in advance; call "
             "the explainer with the texts"

@@ -24,6 +24,7 @@ from shearshap.games.active import ActiveGame, widened, without_null
 from shearshap.games.coalitions import EMPTY, FULL, are_all
 from shearshap.games.game import Game
 from shearshap.games.indices import SHAPLEY
+from shearshap.games.marginal import ModelGame
 from shearshap.interactions.cross import derivative_cross
 from shearshap.interactions.indices import interaction_fields
 from shearshap.methods.base import Design, Estimate
@@ -33,6 +34,13 @@ from shearshap.result.axes import declared
 from shearshap.result.explanation import Explanation
 
 EVERYONE = slice(None)
+
+ERRORS = {
+    "values": "standard_errors",
+    "interactions": "interaction_errors",
+    "set_values": "set_errors",
+}
+"""Fields of numbers, and those of their standard errors."""
 
 ALL_ALIKE = (
     "all evaluated coalitions of some rows had the same value: nothing shows how far off their "
@@ -115,6 +123,7 @@ class FinishedRows:
     def __init__(self, game: Game, run: Run, *, whole: bool = False) -> None:
         self.count = game.rows
         self.run = run
+        self.parts = game.parts if isinstance(game, ModelGame) else 1  #: of draws: see `_joined`
         #: the rows of a whole block are those of its groups, with their fields
         self.cross = derivative_cross(game) if run.interactions and not whole else None
         self.fields: dict[str, Tensor] = {}  #: by name, (r, ...) each
@@ -140,10 +149,13 @@ class FinishedRows:
                 design.calibration,
                 self.run.interaction_index,
                 self.run.order,
+                self.parts,
             )
             for name in together.keys() & {"interaction_errors", "set_errors"}:
                 together[name].movedim(-1, 1)[made.alike[done]] = inf
             finished |= together
+        if self.parts > 1:
+            finished = _joined(finished, self.parts, self.run.tol)
         for name, part in finished.items():
             self._set(name, rows, part)
         self.done[rows] = True
@@ -216,6 +228,29 @@ class FinishedRows:
             "degrees_of_freedom": freedom,
             "notes": (ALL_ALIKE,) if alike else (),
         }
+
+
+def _joined(fields: dict[str, Tensor], parts: int, tol: float | None) -> dict[str, Tensor]:
+    """Return the fields of k outputs, from those of k outputs for each of g parts of the draws.
+
+    Draws of absent features (games/conditional.py) are never all there are. If every coalition is
+    evaluated with all of them, the spread over g parts of them shows the error of the mean:
+
+        se^2 = (mean se over parts)^2  +  spread^2 / g
+    """
+    by_part = {
+        name: field.unflatten(-1, (-1, parts))
+        for name, field in fields.items()
+        if "k" in _letters(name)
+    }
+    joined = {name: field.mean(dim=-1) for name, field in by_part.items()}
+    for name, errors in ERRORS.items():
+        if errors in joined:
+            spread = by_part[name].var(dim=-1) / parts
+            joined[errors] = (joined[errors].square() + spread).sqrt()
+    small = joined["standard_errors"].flatten(1).amax(dim=1) <= (tol or 0.0)
+    freedom = fields["degrees_of_freedom"].clamp_max(parts - 1)
+    return fields | joined | {"converged": small, "degrees_of_freedom": freedom}
 
 
 def with_notes(explanation: Explanation, notes: Iterable[str]) -> Explanation:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from shearshap.data import Background, Groups
+from shearshap.data.texts import TextGroups
 from shearshap.errors import BudgetError, InputError, MethodError
 from shearshap.games.game import Game, coalition_count
 from shearshap.games.indices import SHAPLEY, InteractionName, Semivalue
@@ -60,7 +61,7 @@ class Options:
     background: Background | None = None
     _: KW_ONLY
     method: str | Method = "auto"
-    groups: Groups | str = None
+    groups: Groups | TextGroups = None
     output: Output = None
     scale: Scale | None = None
     returns: Form | None = None
@@ -74,6 +75,7 @@ class Options:
     semivalue: str | Sequence[float] = "shapley"
     loss: Loss = None
     y: Any = None
+    text: Groups | TextGroups | bool = None
 
     def run(
         self,
@@ -122,6 +124,7 @@ class Task:
     options: Options
     rows: Any
     index: Any = None  #: a column of ids, or a label for each row
+    answer: Any = None  #: of a language model: what it is asked to explain
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ rows only.
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -62,8 +63,8 @@ FITS_LEFT = 16
 """A calibration is fitted again, to more rows, if the time left is so many times that of a fit."""
 
 WITHOUT_ERRORS = (
-    "There are no standard errors: with interactions, all draws of absent features have the same "
-    "coalitions, and the errors from drawing are not known."
+    "There are no standard errors: the error from drawing absent features is not known for a loss, "
+    "nor for interactions with fewer than 4 samples."
 )
 
 
@@ -131,17 +132,22 @@ class Sampling:
 
     def _explanation(self, block: "_Block", buffer: ResultBuffer) -> Explanation:
         fields = block.fields(buffer)
-        if (
-            isinstance(self.game, ModelGame)
-            and self.game.sampler is not None
-            and self.game.cost > 1
-        ):
-            fields["standard_errors"] = None
+        game = self.game
+        if isinstance(game, ModelGame) and game.sampler and game.cost > 1 and game.parts == 1:
+            _forget_errors(fields)
             fields["notes"] += (WITHOUT_ERRORS,)
         # all coalitions make exact values too
         if self.note is not None and fields["method"] != name_of(Exact()):
             fields["notes"] += (self.note,)
         return Explanation(**fields, check_evaluations=self.checks)
+
+
+def _forget_errors(fields: dict[str, Any]) -> None:
+    """Say in the fields of an explanation that its errors are not known."""
+    fields["standard_errors"] = None
+    for name in ("interaction_errors", "set_errors"):
+        if fields.get(name) is not None:
+            fields[name] = np.full_like(fields[name], inf)
 
 
 class _Block:

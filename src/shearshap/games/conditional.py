@@ -49,6 +49,11 @@ RIDGE = 1e-6
 MAX_COMPARED_ROWS = 4_096
 """Training rows among which the nearest ones are sought: of more, a sample."""
 
+NOT_COUNTED = (
+    "Standard errors count the draws of absent features and the coalitions, but not how well "
+    "{rows:,} training rows show which features move together."
+)
+
 KINDS = ("copula", "gaussian", "empirical", "learned")
 """Distributions, by name."""
 
@@ -307,15 +312,19 @@ def fitted(kind: str, numbers: Tensor, seed: int) -> Distribution:
     """Return a distribution of some kind, fitted to training rows as numbers (n, d)."""
     columns = Columns(numbers)
     rng = np.random.default_rng(seed)
+    law: Distribution
     if kind == "gaussian":
-        return Gaussian(columns)
-    if kind == "empirical":
-        return Empirical(columns, rng)
-    if kind == "copula":
-        return Copula(columns, rng)
-    from shearshap.games.learned import Learned  # which derives from what is here
+        law = Gaussian(columns)
+    elif kind == "empirical":
+        law = Empirical(columns, rng)
+    elif kind == "copula":
+        law = Copula(columns, rng)
+    else:
+        from shearshap.games.learned import Learned  # which derives from what is here
 
-    return Learned(columns, rng)
+        law = Learned(columns, rng)
+    law.notes += (NOT_COUNTED.format(rows=columns.count),)
+    return law
 
 
 # From distributions to the model's inputs

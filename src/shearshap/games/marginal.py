@@ -86,6 +86,8 @@ class ModelGame(BatchedGame):
     loss: LabelledLoss | None = None  #: of the mean prediction; None: values are predictions
     #: moves absent inputs to where the present ones put them; the background (b, m) is its draws
     sampler: Sampler | None = None
+    #: into how many parts the draws are divided, each with means of its own: outputs are (k parts,)
+    parts: int = 1
     usage: Usage = field(default_factory=Usage)
 
     @property
@@ -132,6 +134,7 @@ class ModelGame(BatchedGame):
             inputs=inputs,
             background=self.background[background],
             weights=weights,
+            parts=self.parts if background is _ALL else 1,
             places=numbers if self.places is None else self.places[numbers],
             usage=Usage(),
         )
@@ -214,7 +217,7 @@ class ModelGame(BatchedGame):
         """
         if self.original_rows is None or not (first or self.type_changes):
             return None
-        return _disagreement(self, ends.values)
+        return _disagreement(self, ends.values[..., :: self.parts])
 
     def untouched_answer(self, count: int) -> Tensor:
         """Return the model's answer for the first rows as the user passed them, (n, k)."""
@@ -274,6 +277,10 @@ class ModelGame(BatchedGame):
         """Return outputs (r, c, b, k) averaged over the background rows, (r, c, k)."""
         if self.cost == 1:
             return outputs[:, :, 0]
+        if self.parts > 1:
+            ends = [2 * (self.cost // 2 * part // self.parts) for part in range(1, self.parts)]
+            split = outputs.tensor_split(ends, dim=2)  # opposite draws are together
+            return torch.stack([part.mean(dim=2) for part in split], dim=3).flatten(2)
         if self.weights is None:
             return outputs.mean(dim=2)
         return torch.einsum("rcbk,b->rck", outputs, self.weights.to(outputs))

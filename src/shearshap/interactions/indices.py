@@ -59,13 +59,14 @@ def interaction_fields(
     learnt: object,
     name: InteractionName = "k-SII",
     order: int = 2,
+    parts: int = 1,
 ) -> dict[str, Tensor]:
     """Return the fields of an explanation that are about features that act together.
 
     They are computed from coalitions (r or 1, c, p), their values (r, c, k) and the Shapley values
     phi (r, p, k) with their standard errors, with kriging's calibration if the design learnt one.
     Cross-contribution comes from derivatives or, in rows for which they say nothing, from the
-    coalition values.
+    coalition values. Of `parts` outputs each, which estimate the same, it is that of the mean.
     """
     calibration = learnt if isinstance(learnt, Calibration) else None
     index = interaction_index(name, order, coalitions.shape[2])
@@ -74,13 +75,13 @@ def interaction_fields(
         # only even parts are not known yet
         pairs = interactions(coalitions, values, phi, calibration=calibration, name=name)
         _, of_sets = _of_index(coalitions, values, calibration, index, ("even",))
-        pair_errors = _matrix(of_sets, phi.shape[1])
+        pair_errors = pair_matrix(of_sets, phi.shape[1])
         diagonal = pair_errors.diagonal(dim1=1, dim2=2)
         diagonal.copy_((diagonal.square() + errors.mT.square()).sqrt())
     else:
         of_sets, set_errors = _of_index(coalitions, values, calibration, index, ("odd", "even"))
-        pairs = _matrix(of_sets, phi.shape[1])
-        pair_errors = _matrix(set_errors, phi.shape[1])
+        pairs = pair_matrix(of_sets, phi.shape[1])
+        pair_errors = pair_matrix(set_errors, phi.shape[1])
         if order > 2:
             fields |= {"set_values": of_sets, "set_errors": set_errors}
     fields |= {"interactions": pairs, "interaction_errors": pair_errors}
@@ -97,7 +98,9 @@ def interaction_fields(
     unknown = unknown & varies
     if unknown.any():
         own = coalitions if len(coalitions) == 1 else coalitions[unknown]
-        eta[unknown] = estimated_second_differences(own, values[unknown], calibration=calibration)
+        eta[unknown] = estimated_second_differences(
+            own, values[unknown], calibration=calibration, parts=parts
+        )
     return fields | {"cross_contribution": eta}
 
 
@@ -155,7 +158,7 @@ def _of_index(
     return found[:, 0], found[:, 1]
 
 
-def _matrix(of_sets: Tensor, players: int) -> Tensor:
+def pair_matrix(of_sets: Tensor, players: int) -> Tensor:
     """Return the numbers of pairs, and on the diagonal of single players, (r, p, p, k)."""
     i, j = torch.triu_indices(players, players, offset=1, device=of_sets.device)
     rows, _, outputs = of_sets.shape
@@ -178,7 +181,7 @@ def check_order(players: int, order: int) -> None:
 
 
 def estimated_second_differences(
-    coalitions: Tensor, values: Tensor, *, calibration: Calibration | None = None
+    coalitions: Tensor, values: Tensor, *, calibration: Calibration | None = None, parts: int = 1
 ) -> Tensor:
     """Return |v(U) - v(U-i) - v(U-j) + v(U-ij)| summed over outputs, (r, p, p).
 
@@ -189,7 +192,8 @@ def estimated_second_differences(
     differences = _of_design(
         coalitions, values, calibration, exact_second_differences, kriged_second_differences
     )
-    return differences.abs().sum(3)
+    of_outputs: Tensor = differences.unflatten(3, (-1, parts)).mean(4)
+    return of_outputs.abs().sum(3)
 
 
 def k_sii(phi: Tensor, index: Tensor, name: InteractionName = "k-SII") -> Tensor:
@@ -259,7 +263,7 @@ def _exact_matrix(table: Tensor) -> Tensor:
     players = _players(table)
     of_sets = exact_index(table, interaction_index("SII", 2, players))
     of_sets[:, :players] = 0.0
-    return _matrix(of_sets[..., None], players)[..., 0]
+    return pair_matrix(of_sets[..., None], players)[..., 0]
 
 
 def exact_second_differences(table: Tensor) -> Tensor:

@@ -41,7 +41,8 @@ RENAMED = {
     "masker": "background",
     "data": "background",
     "max_display": "max_features",
-    "max_players": "max_features",  # our own name of earlier versions
+    "max_players": "max_features",  # our own names of earlier versions
+    "player": "feature",
     "color": "colour",
 }
 

@@ -100,7 +100,7 @@ class Job(Options):
             If some parts of a folder could not be written, after all others were: it names them.
         """
         parse_devices(self.device)
-        read = _files_read(self)
+        read = files_read(self)
         try:
             if self.large:
                 job = replace(self, data=self.data.absolute(), out=self.out.absolute())
@@ -115,7 +115,7 @@ class Job(Options):
             close_model()
 
 
-def _files_read(job: Job) -> list[tuple[str, Path]]:
+def files_read(job: Options) -> list[tuple[str, Path]]:
     """Return the files that a job reads, each with what it is in words, after a look at them."""
     if not job.data.is_dir():
         if job.large and not job.data.exists():
@@ -343,8 +343,7 @@ def _remove_partials(out: Path) -> None:
 def _sample_report(plan: Plan) -> Path:
     """Explain a sample of the rows again, and write the report on it."""
     work = plan.work
-    names = list(dict.fromkeys([*work.columns.schema.names, *work.carried.names]))
-    data, numbers = sample(plan.shards, names, REPORTED_ROWS)
+    data, numbers = sample(plan.shards, work.names, REPORTED_ROWS)
     notes = plan.notes
     if len(data) < plan.rows:
         notes.append(f"the report is about a sample of {len(data):,} of the {plan.rows:,} rows")

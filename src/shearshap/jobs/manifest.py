@@ -41,7 +41,8 @@ FORMAT = 4
 
 IDENTIFYING = (
     "method", "budget", "tol", "seed", "outputs", "output_names", "groups", "scale", "returns",
-    "multilabel", "drop", "id_column", "keep", "interactions", "shard_rows",
+    "multilabel", "drop", "id_column", "keep", "interactions", "interaction_index", "semivalue",
+    "loss", "label", "shard_rows",
 )  # fmt: skip
 """The options that decide what is written, and so must be the same to go on with a job."""
 
@@ -175,6 +176,7 @@ def identity_of(job: Options, files: Sequence[InputFile], schema: pa.Schema) -> 
     options = {name: getattr(job, name) for name in IDENTIFYING}
     if not isinstance(job.method, str):
         options["method"] = repr(job.method)
+    options["loss"] = job.loss_name
     identity = {
         **options,
         "version": __version__,

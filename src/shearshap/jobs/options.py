@@ -22,6 +22,8 @@ from shearshap.data.background import (
 )
 from shearshap.errors import BudgetError, InputError
 from shearshap.games.conditional import KINDS
+from shearshap.games.indices import SEMIVALUES, InteractionName
+from shearshap.games.loss import Loss
 from shearshap.jobs.shards import SHARD_ROWS
 from shearshap.jobs.tables import WRITTEN
 from shearshap.methods.base import Method
@@ -29,8 +31,9 @@ from shearshap.methods.base import Method
 REPORT = "_report.html"  #: in a folder of parts
 AUTO = "auto"  #: as a device: the GPUs of the worker's machine
 GROUPS = "NAME=COLUMN,COLUMN, or a .json file such as {'address': ['street', 'city']}"
+"""How `--groups` looks."""
 
-Groups = Mapping[str, Sequence[str]]
+Groups = Mapping[str, Any]  #: columns, or groups within the group, by their names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +68,13 @@ class Options:
     output_names
         Names of all outputs of the model, if it has none.
     groups
-        Columns that are one feature, by its name; other columns are features of their own.
+        Columns that are one feature, by its name; other columns are features of their own. A
+        mapping in the mapping is a group of features.
     interactions
-        Whether to write the interactions of pairs of features, too: to `interactions_file`, or to
-        the folder _interactions among the parts.
+        Whether to write the interactions of pairs of features, too, or of up to so many features:
+        to `interactions_file`, or to the folder _interactions among the parts.
+    loss, label
+        Explain the loss of each row, whose label is in this column; the model does not see it.
     id_column
         The column that labels the rows, and that the model does not see; None: they are numbered.
     drop
@@ -101,7 +107,11 @@ class Options:
     outputs: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
     groups: Groups = field(default_factory=dict)
-    interactions: bool = False
+    interactions: bool | int = False
+    interaction_index: InteractionName = "k-SII"
+    semivalue: str | tuple[float, ...] = "shapley"
+    loss: Loss = None
+    label: str | None = None
     id_column: str | None = None
     drop: tuple[str, ...] = ()
     keep: tuple[str, ...] | None = None
@@ -146,6 +156,17 @@ class Options:
     def partial(self) -> Path:
         """The file of the rows that were done, if not all could be."""
         return self.out.with_suffix(f".partial{self.out.suffix}")
+
+    @property
+    def loss_name(self) -> str | None:
+        """The loss, for people."""
+        return getattr(self.loss, "__qualname__", "a loss") if callable(self.loss) else self.loss
+
+    @property
+    def unseen_columns(self) -> tuple[str, ...]:
+        """The columns that the model does not see: ids, labels, and those that it does not use."""
+        named = (self.id_column, self.label)
+        return (*self.drop, *(name for name in named if name is not None))
 
     @property
     def background_option(self) -> "BackgroundOption":
@@ -230,12 +251,12 @@ class Background:
 # Features and outputs
 
 
-def parse_groups(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Return the columns of each group, by its name.
+def parse_groups(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the columns of each group, or the groups within it, by its name.
 
     A text is "address=street,city", or names a JSON file of groups.
     """
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, Any] = {}
     for text in texts:
         for name, columns in _groups_in_text(text).items():
             if name in groups:
@@ -244,7 +265,7 @@ def parse_groups(texts: Sequence[str]) -> dict[str, list[str]]:
     return groups
 
 
-def _groups_in_text(text: str) -> dict[str, list[str]]:
+def _groups_in_text(text: str) -> dict[str, Any]:
     content: Any
     if text.lower().endswith(".json") and "=" not in text:
         try:
@@ -254,13 +275,32 @@ def _groups_in_text(text: str) -> dict[str, list[str]]:
     else:
         name, _, listed = text.partition("=")
         content = {name.strip(): [column.strip() for column in listed.split(",")]}
-    if not isinstance(content, dict) or not content or not all(content):
+    if not isinstance(content, dict) or not _are_groups(content):
         raise InputError(f"groups: expected {GROUPS}; got {text!r}")
-    for columns in content.values():
-        is_list = isinstance(columns, list) and bool(columns)
-        if not is_list or not all(isinstance(each, str) and each for each in columns):
-            raise InputError(f"groups: expected {GROUPS}; got {text!r}")
     return content
+
+
+def _are_groups(content: Any) -> bool:
+    """Return whether this is a group of groups, the columns of one, or null: that of its name."""
+    if isinstance(content, dict):
+        return bool(content) and all(content) and all(map(_are_groups, content.values()))
+    if content is None:
+        return True
+    is_list = isinstance(content, list) and bool(content)
+    return is_list and all(isinstance(each, str) and each for each in content)
+
+
+def parse_semivalue(text: str) -> str | tuple[float, ...]:
+    """Return a semivalue's name, or its weights: "0.5,0.3,0.2"."""
+    if text in SEMIVALUES:
+        return text
+    try:
+        return tuple(map(float, text.split(",")))
+    except ValueError as error:
+        raise InputError(
+            f"semivalue: expected {', '.join(SEMIVALUES)}, or weights with commas between them; "
+            f"got {text!r}"
+        ) from error
 
 
 def parse_names(texts: Sequence[str]) -> tuple[str, ...]:

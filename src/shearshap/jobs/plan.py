@@ -136,6 +136,8 @@ class Plan:
             "returns": job.returns,
             "multilabel": job.multilabel,
             "seed": job.seed,
+            "semivalue": job.semivalue,
+            "loss": job.loss,
         }
 
     def explainer(self) -> Explainer:
@@ -154,8 +156,15 @@ class Plan:
 def make_plan(job: Options) -> Plan:
     """Open a job's files, read or make the manifest of a folder of parts, and return the plan."""
     source = ModelSource(job.model, job.trust)
+    call: dict[str, Any] = {
+        "budget": job.budget,
+        "tol": job.tol,
+        "interactions": job.interactions,
+        "interaction_index": job.interaction_index,
+    }
     with exits_as_errors(job.model_name), restore_cwd():
         plan = open_files(job, source.open())
+        Explainer(None, method=job.method, semivalue=job.semivalue).run(**call)  # checks them
         manifest = _manifest(plan) if job.large else None
 
     calibration = None
@@ -164,10 +173,11 @@ def make_plan(job: Options) -> Plan:
     plan.work = ShardWork(
         source=source,
         options=plan.explainer_options(calibration),
-        call={"budget": job.budget, "tol": job.tol, "interactions": job.interactions},
+        call=call,
         columns=plan.columns,
         carried=plan.carried,
         id_column=job.id_column,
+        label=job.label,
         devices=parse_devices(job.device),
     )
     if manifest is not None:
@@ -290,20 +300,12 @@ def _add_notes(plan: Plan) -> None:
 def _model_schema(job: Options, model: LoadedModel, schema: pa.Schema) -> pa.Schema:
     """Return the columns to give to the model: those of its training, or else all not dropped."""
     names = schema.names
-    ids = () if job.id_column is None else (job.id_column,)
-    for option, wanted in {"id": ids, "keep": job.keep or (), "drop": job.drop}.items():
-        for name in wanted:
-            if name not in names:
-                raise InputError(f"{option}: {no_such('column', name, names, where=job.data)}")
-    for name in job.drop:
-        if name in model.columns:
-            raise InputError(f"drop: the model takes column {name!r}, which cannot be dropped")
-
+    _check_columns(job, model, names)
     empty = schema.empty_table()
     if model.columns:
         chosen = tables.matching_columns(empty, model.columns, f"data: {job.data}")
     else:
-        chosen = [name for name in names if name not in (*job.drop, *ids)]
+        chosen = [name for name in names if name not in job.unseen_columns]
     if "" in chosen:
         raise InputError(
             f"data: column {names.index('') + 1} of {job.data} has no name; give it one, or leave "
@@ -312,6 +314,26 @@ def _model_schema(job: Options, model: LoadedModel, schema: pa.Schema) -> pa.Sch
     if not chosen:
         raise InputError(f"data: no column of {job.data} is left for the model; drop fewer")
     return tables.select(empty, chosen, job.data).schema
+
+
+def _check_columns(job: Options, model: LoadedModel, names: Sequence[str]) -> None:
+    """Raise if a column that an option names is not there, or is one that the model takes."""
+    if (job.loss is None) != (job.label is None):
+        raise InputError(
+            "loss: expected a loss and the label's column, or neither; got "
+            f"loss {job.loss!r} and label {job.label!r}"
+        )
+    options = {"id": [job.id_column], "label": [job.label], "keep": job.keep, "drop": job.drop}
+    for option, wanted in options.items():
+        for name in wanted or ():
+            if name is not None and name not in names:
+                raise InputError(f"{option}: {no_such('column', name, names, where=job.data)}")
+    for option in ("drop", "label"):
+        for name in options[option] or ():
+            if name in model.columns:
+                raise InputError(
+                    f"{option}: the model takes column {name!r}; expected one that it does not use"
+                )
 
 
 def _carried(job: Options, schema: pa.Schema) -> pa.Schema:
@@ -325,8 +347,7 @@ def _carried(job: Options, schema: pa.Schema) -> pa.Schema:
 def _input_files(job: Options, model: LoadedModel) -> list[InputFile]:
     """Return the files to explain: one that is read, or those of a folder, not yet read."""
     # columns named that the model does not take are ids, whose digits matter
-    ids = {*job.drop} if job.id_column is None else {*job.drop, job.id_column}
-    ids -= {*model.columns}
+    ids = {*job.unseen_columns} - {*model.columns, job.label}
     if not job.large:
         table = tables.read(job.data, "data", text=model.text_columns, ids=ids)
         return [InputFile.from_table(table, job.data)]
@@ -402,11 +423,13 @@ def _prepared(plan: Plan, found: Survey) -> Preparation:
     job = plan.job
     fitted = hasattr(METHODS.get(cast(str, job.method), job.method), "calibration")
     count = CALIBRATED_ROWS if fitted else TRIED_ROWS
-    rows, _ = sample(plan.shards, plan.columns.schema.names, count)
+    labels = [] if job.label is None else [job.label]
+    rows, _ = sample(plan.shards, [*plan.columns.schema.names, *labels], count)
     explainer = plan.explainer()
 
     def explain(frame: Any) -> Explanation:
-        return explainer(frame, budget=job.budget, tol=job.tol, progress=False)
+        y = None if job.label is None else rows[job.label].to_pandas()[frame.index]
+        return explainer(frame, budget=job.budget, tol=job.tol, y=y, progress=False)
 
     with collect_warnings(plan.notes), errors_with_files(job.data, plan.background):
         explanation, _ = _on_sound_rows(explain, plan.columns.frame(rows))
@@ -468,7 +491,7 @@ def _predictions(plan: Plan) -> dict[str, list[float]]:
     table, numbers = sample(plan.shards, plan.columns.schema.names, PREDICTED_ROWS)
     frame = plan.columns.frame(table)
     frame.index = numbers
-    explainer = plan.explainer()
+    explainer = replace(plan.explainer(), loss=None)
 
     def predict(frame: Any) -> Any:
         with explainer.game(frame) as game:

@@ -73,8 +73,12 @@ def facts(job: Options, result: Result) -> dict[str, Any]:
         "players": explanation.feature_names,
         "outputs": explanation.output_names,
         "id": job.id_column,
-        "groups": {name: list(columns) for name, columns in job.groups.items()} or None,
+        "groups": dict(job.groups) or None,
         "interactions": job.interactions,
+        "interaction_index": job.interaction_index if job.interactions else None,
+        "semivalue": explanation.semivalue,
+        "loss": job.loss_name,
+        "label": job.label,
     }
 
 
@@ -83,6 +87,7 @@ def file_summary(job: Options, result: Result, page: Path | None) -> str:
     explanation = result.explanation
     features = counted(len(explanation.feature_names), "feature")
     cost = f"{_spent(explanation)} evaluations per row, seed {explanation.seed}"
+    sizes = "mean |SHAP|" if job.semivalue == "shapley" else "mean size"
     lines = [
         ("rows", f"{len(explanation):,} of {job.data}, {features} each"),
         ("model", result.model),
@@ -93,9 +98,9 @@ def file_summary(job: Options, result: Result, page: Path | None) -> str:
         *(("note", note) for note in result.notes),
         ("method", f"{explanation.method}, {cost}"),
         ("gap", _gap(explanation)),
-        *(("mean |SHAP|", line) for line in _largest_values(explanation)),
+        *((sizes, line) for line in _largest_values(explanation)),
         ("written to", str(job.out)),
-        ("", f"{job.interactions_file}, pair by pair" if job.interactions else ""),
+        ("", f"{job.interactions_file}, the interactions" if job.interactions else ""),
         ("report", _page(page)),
     ]
     return _aligned(lines)

@@ -38,7 +38,9 @@ SPACE = 65536  #: bytes that a disk must have left
 HEAD = 4096  #: bytes of a file within which a mark is found
 MARKS = {
     "out": b'"base_value',
-    "interactions": b'"row","output","player","other"',
+    "interactions": b'"row","output","',
+    "importance": b'"output","feature","value"',
+    "plot": b"atplotlib",
     "report": f'content="{GENERATOR}'.encode(),
     "log": b'{"time": ',
 }
@@ -375,7 +377,7 @@ def check_place(path: Path, what: str, inputs: FilesRead, *, overwrite: bool = F
             raise InputError(f"{what}: {path} cannot be written to; choose another name")
         if not overwrite and not _is_ours(path, what):
             raise InputError(
-                f"{what}: {path} already exists, and was not written by shear explain; choose "
+                f"{what}: {path} already exists, and was not written by shear; choose "
                 "another name, or replace it with --overwrite"
             )
     try:

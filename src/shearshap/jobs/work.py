@@ -75,6 +75,7 @@ class ShardWork:
     columns: InputColumns  #: that the model is given
     carried: pa.Schema  #: columns of the data that are written, and that of the ids
     id_column: str | None = None
+    label: str | None = None  #: the column of labels, for a loss
     devices: tuple[str, ...] = ()  #: that workers take turns with; none: where the model is
     out: Path = Path()  #: the folder of the parts
     key: str = ""  #: the hash of the manifest, which every part names
@@ -105,15 +106,21 @@ class ShardWork:
         """Yield the blocks of a shard, of which at most so many rows are read at once."""
         model = self.source.open().model
         explainer = Explainer(model, **self.options, device=device_of(self.devices, worker))
-        names = dict.fromkeys((*self.columns.schema.names, *self.carried.names))
         first_row = shard.first_row
-        for table in batches(shard, list(names), rows):
+        for table in batches(shard, self.names, rows):
             frame = self.columns.frame(table)
+            y = None if self.label is None else table[self.label].to_pandas()
             with _row_of_all(first_row), restore_cwd():
-                for explanation in explainer.stream(frame, progress=progress, **self.call):
+                for explanation in explainer.stream(frame, y=y, progress=progress, **self.call):
                     at = explanation.index
                     yield Block(explanation, _rows_at(table, at), first_row + at)
             first_row += len(table)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that are read."""
+        labels = () if self.label is None else (self.label,)
+        return list(dict.fromkeys((*self.columns.schema.names, *self.carried.names, *labels)))
 
     def values(self, block: Block) -> pa.Table:
         """Return a line for each row: its label, base value, prediction, values, and data."""
@@ -127,7 +134,7 @@ class ShardWork:
         return pa.table({name: self.labels(block)} | values | data)
 
     def pairs(self, block: Block) -> pa.Table:
-        """Return the interactions: a line for each row, output and pair of features."""
+        """Return the interactions: a line for each row, output and pair, or set, of features."""
         numbered = replace(block.explanation, index=np.arange(len(block.explanation)))
         table = numbered.to_frame("pyarrow", interactions=True)
         return table.set_column(0, "row", self.labels(block).take(table["row"]))
@@ -188,9 +195,12 @@ class ShardWork:
     def _pair_schema(self) -> pa.Schema:
         """Return the columns of a part's interactions."""
         schema = self.part_schema()
-        texts = [(name, pa.string()) for name in ("output", "player", "other")]
+        text = pa.string()
+        members = [("player", text), ("other", text)]
+        if self.call["interactions"] > 2:
+            members = [("size", pa.int64()), ("players", text)]
         numbers = [(name, pa.float64()) for name in ("value", "standard_error")]
-        fields = [("row", schema.field(0).type), *texts, *numbers]
+        fields = [("row", schema.field(0).type), ("output", text), *members, *numbers]
         return pa.schema(fields, metadata=schema.metadata)
 
 

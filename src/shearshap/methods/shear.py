@@ -39,12 +39,16 @@ from shearshap.methods.standard_errors import moderated, normalised
 
 Outsiders = Literal["antithetic", "independent", "empty"]
 
+TIE = 1e-4  #: cross-contributions that differ by this part of the larger one are equal
+ROUNDING = 1e-6  #: and so are those that differ by this part of the row's largest
+
 
 @dataclass(frozen=True)
 class Shear(Method):
     """SHEAR (Wang et al. 2022): what a player adds to all coalitions of its cooperators.
 
-    The cooperators of player i are the K players of the largest eta_ij. With S_n their subsets,
+    The cooperators of player i are the K players of the largest eta_ij; those whose eta differ by
+    rounding errors go by their number (`ranked_cooperators`). With S_n their subsets,
 
         phi_i = sum over n of w_n [v(S_n + V_n + i) - v(S_n + V_n)],
         w_n = 1 / ((K + 1) C(K, |S_n|)).
@@ -241,12 +245,21 @@ def subset_weights(chosen: Bools) -> Floats:
 
 
 def ranked_cooperators(eta: Tensor) -> Tensor:
-    """Return every player's cooperators, the largest eta (r, p, p) first: (r, p, p - 1)."""
+    """Return every player's cooperators, the largest eta (r, p, p) first: (r, p, p - 1).
+
+    Neighbours in this order tie if they differ by at most `TIE` of the larger one, or by
+    `ROUNDING` of the row's largest eta. Players that tie go by their number, so that rounding
+    errors, which depend on the batch, do not choose among them.
+    """
     own = torch.eye(eta.shape[1], dtype=torch.bool, device=eta.device)
-    # rounded, so that players whose eta differ by rounding errors tie, and go by their number
-    size = eta.amax(dim=(1, 2), keepdim=True).clamp_min(torch.finfo(eta.dtype).tiny)
-    grid = (eta / size * 1e4).round().masked_fill(own, -1)
-    return grid.argsort(dim=2, descending=True, stable=True)[:, :, :-1]
+    ranked, order = eta.masked_fill(own, -torch.inf).sort(dim=2, descending=True)
+    rounding = ROUNDING * eta.amax(dim=(1, 2), keepdim=True)
+    gaps = ranked[:, :, :-1] - ranked[:, :, 1:]
+    is_smaller = gaps > TIE * ranked[:, :, :-1] + rounding
+    places = torch.zeros_like(order)
+    places[:, :, 1:] = is_smaller.cumsum(dim=2)
+    by_player = places.scatter(2, order, places)
+    return by_player.argsort(dim=2, stable=True)[:, :, :-1]
 
 
 def join(outsiders: Tensor, cooperators: Tensor, chosen: Tensor) -> Tensor:

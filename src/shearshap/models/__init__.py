@@ -53,8 +53,8 @@ KINDS: dict[str, Adapter] = {
 
 ACCEPTED = (
     "a torch.nn.Module, a scikit-learn estimator or Pipeline, a model of XGBoost, LightGBM or "
-    "CatBoost, an ONNX Runtime InferenceSession, a Hugging Face text classifier with its "
-    "tokenizer, or a function of a numpy array or frame"
+    "CatBoost, an ONNX Runtime InferenceSession, a Hugging Face text classifier or "
+    "language model with its tokenizer, or a function of a numpy array or frame"
 )
 
 

@@ -13,16 +13,15 @@ Tokens such as [CLS] and [SEP] always stay. A token of an absent player is repla
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from shearshap.data.texts import Parts, Span
 from shearshap.errors import InputError, ModelError
 from shearshap.models.base import libraries
-
-Kind = Literal["tokens", "words"]
+from shearshap.models.endpoint import CompletionEndpoint
 
 
 def text_classifier(model: Any) -> "TextClassifier | None":
@@ -40,8 +39,13 @@ def text_classifier(model: Any) -> "TextClassifier | None":
     return TextClassifier(network, tokenizer)
 
 
-def takes_texts(model: object) -> bool:
-    """Return whether a model is a text classifier: a `transformers` pipeline, or a pair."""
+def takes_texts(model: Any, text: object = None) -> bool:
+    """Return whether the rows of a model are texts, by the model or by the option `text`."""
+    if text is not None or isinstance(model, CompletionEndpoint):
+        return True
+    steps = getattr(model, "steps", None)
+    if isinstance(steps, list) and steps:  # a Pipeline that begins with a vectorizer
+        return hasattr(steps[0][1], "build_analyzer")
     library = type(model).__module__.partition(".")[0]
     if not isinstance(model, tuple) and library != "transformers":
         return False
@@ -63,14 +67,16 @@ def check_text_model(model: Any, rows: Any, background: Any) -> None:
 
     task = getattr(model, "task", None)
     is_module = isinstance(model, nn.Module)
-    if is_module and (background is None or _are_texts(rows)):
+    has_text = isinstance(next(iter(rows), None), str) if are_texts(rows) else False
+    if is_module and (background is None or has_text):
         raise InputError(
             f"model: a {type(model).__name__} reads texts by its tokenizer; pass both, "
             "Explainer((model, tokenizer))"
         )
-    if not is_module and task not in (None, "text-classification"):
+    if not is_module and task not in (None, "text-classification", "text-generation"):
         raise InputError(
-            f"model: expected a pipeline for the task 'text-classification', got one for {task!r}"
+            "model: expected a pipeline for the task 'text-classification' or 'text-generation', "
+            f"got one for {task!r}"
         )
 
 
@@ -79,23 +85,12 @@ def _is_tokenizer(thing: Any) -> bool:
     return is_instance and hasattr(thing, "convert_tokens_to_ids")
 
 
-def _are_texts(rows: Any) -> bool:
-    """Return whether rows are a text, or a list, Series or array of them."""
-    if isinstance(rows, str):
-        return True
+def are_texts(rows: Any) -> bool:
+    """Return whether rows are a list, Series or array, as of texts, and no frame or numbers."""
+    # a frame would be read as the names of its columns
     is_list = isinstance(rows, Iterable) and not isinstance(rows, Mapping | Tensor)
-    return is_list and isinstance(next(iter(rows), None), str) and not hasattr(rows, "columns")
-
-
-def player_kind(groups: Any) -> Kind:
-    """Return whether the players of a text are its tokens or its words, by the option `groups`."""
-    if groups is None:
-        return "tokens"
-    if isinstance(groups, str) and groups in ("tokens", "words"):
-        return groups  # type: ignore[return-value]
-    raise InputError(
-        f"groups: for texts, expected 'tokens', 'words' or 'sentences', got {groups!r}"
-    )
+    is_array = hasattr(rows, "shape") and len(rows.shape) != 1
+    return is_list and not is_array and not hasattr(rows, "columns")
 
 
 @dataclass(frozen=True)
@@ -105,7 +100,6 @@ class Text:
     tokens: Tensor  #: (t,) the ids of all tokens
     content: Tensor  #: (d,) the positions of the tokens that players own
     owners: list[int]  #: (d,) the player that owns each of them
-    names: list[str]  #: (p,) the players' pieces of the text
 
     @property
     def row(self) -> Tensor:
@@ -174,12 +168,8 @@ class TextClassifier:
         labels = getattr(config, "id2label", None) or {}
         return tuple(str(labels[number]) for number in sorted(labels))
 
-    def check(self, *, feature_names: Any = None) -> None:
-        """Raise if the tokenizer, or an option of the explainer, does not go with texts."""
-        if feature_names is not None:
-            raise InputError(
-                "feature_names: the features of a text are its own words; leave feature_names out"
-            )
+    def check(self) -> None:
+        """Raise if the tokenizer does not say where its tokens are."""
         if not getattr(self.tokenizer, "is_fast", False):
             raise InputError(
                 "model: this tokenizer does not report where in the text its tokens are; use a "
@@ -217,38 +207,24 @@ class TextClassifier:
             )
         return int(token)
 
-    def texts(self, rows: Any, kind: Kind) -> list[Text]:
-        """Return texts in tokens, or raise if the rows are not texts."""
-        return [self._text(text, kind, number) for number, text in enumerate(_checked_texts(rows))]
+    def token_spans(self, text: str) -> list[Span]:
+        """Return where in a text its tokens are."""
+        return [tuple(span) for span in self._coded(text)["offset_mapping"]]
 
-    def _text(self, text: str, kind: Kind, number: int) -> Text:
-        encoding = self.tokenizer(
+    def text(self, parts: Parts) -> tuple[Text, Parts]:
+        """Return a text in tokens, and its parts that have any: a long text is cut off."""
+        coded = self._coded(parts.text)
+        owner = parts.owners([tuple(span) for span in coded["offset_mapping"]])
+        owner[[bool(special) for special in coded["special_tokens_mask"]]] = -1
+        known = sorted(set(owner[owner >= 0].tolist()))
+        content = (owner >= 0).nonzero()[0]
+        owners = [known.index(own) for own in owner[content].tolist()]
+        return (
+            Text(torch.tensor(coded["input_ids"]), torch.from_numpy(content), owners),
+            parts.take(known),
+        )
+
+    def _coded(self, text: str) -> Any:
+        return self.tokenizer(
             text, truncation=True, return_special_tokens_mask=True, return_offsets_mapping=True
         )
-        tokens = encoding["input_ids"]
-        is_special = encoding["special_tokens_mask"]
-        content = [position for position in range(len(tokens)) if not is_special[position]]
-        if not content:
-            raise InputError(f"rows: text {number} has no tokens: {text!r}")
-
-        pieces = encoding.word_ids() if kind == "words" else range(len(tokens))
-        _, owners = np.unique([pieces[position] for position in content], return_inverse=True)
-        spans = np.array([encoding["offset_mapping"][position] for position in content])
-        own_spans = [spans[owners == player] for player in range(owners.max() + 1)]
-        names = [text[own[:, 0].min() : own[:, 1].max()] for own in own_spans]
-        return Text(torch.tensor(tokens), torch.tensor(content), owners.tolist(), names)
-
-
-def _checked_texts(rows: Any) -> list[str]:
-    # a frame would be read as the names of its columns, and a text as its letters
-    is_list = isinstance(rows, Iterable) and not isinstance(rows, Mapping | str)
-    if not is_list or hasattr(rows, "columns"):
-        raise InputError(
-            f"rows: expected a list of texts, got a {type(rows).__name__}; pass [text], or a "
-            "frame's column of texts"
-        )
-    texts = list(rows)
-    others = [type(text).__name__ for text in texts if not isinstance(text, str)]
-    if others or not texts:
-        raise InputError(f"rows: expected a list of texts, got {', '.join(others[:1]) or 'none'}")
-    return texts

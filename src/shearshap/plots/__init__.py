@@ -5,6 +5,8 @@ unless `show=True`. Each returns the Axes, for files:
 
     plots.waterfall(explanation, title="Row 0").figure.savefig("row.png")
 
+`with plots.context("talk"):` makes their type larger, for slides.
+
 shap's `max_display` and `color` are `max_features` and `colour` here; both names work.
 """
 
@@ -21,10 +23,12 @@ from shearshap.plots.interactions import cooperators, interactions
 from shearshap.plots.scatter import beeswarm, dependence, scatter
 from shearshap.plots.text import text
 from shearshap.plots.waterfall import decision, force, waterfall
+from shearshap.plots.words import context
 
 __all__ = [
     "bar",
     "beeswarm",
+    "context",
     "convergence",
     "cooperators",
     "decision",

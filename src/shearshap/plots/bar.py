@@ -1,23 +1,23 @@
 """Bars: the mean sizes of values over rows, also by cohort and by class."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from shearshap.errors import InputError
-from shearshap.plots import canvas
+from shearshap.plots import canvas, words
 from shearshap.result import views
 from shearshap.result.cells import has_places, without_mirror
-from shearshap.result.colours import COHORTS, GREY, sign_colour
+from shearshap.result.colours import COHORTS, GREY, SIZES, sign_colour
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import Importance, cohorts, side_by_side
 from shearshap.result.text import counted, format_numbers
 
-THICKNESS = 0.62  #: of a bar, relative to the distance between two
-TOGETHER = 0.8  #: the height of all bars of a feature, relative to the distance between two
+THICKNESS = 0.7  #: of a bar, relative to the distance between two
+TOGETHER = 0.84  #: the height of all bars of a feature, relative to the distance between two
 
 Source = Explanation | Importance  #: what the bars are of, which labels name
 
@@ -50,90 +50,143 @@ def bar(
     groups
         A label for each row, or anything else that `Explanation.by` takes: rows with equal labels
         are a cohort.
-    max_features
-        How many features to show; the others are left out, and counted below.
     """
     most = canvas.positive_count("max_features", max_features)
     if isinstance(explanation, Importance):
-        ax = _draw_table(explanation, explanation, most, ax)
+        chart = _of_table(explanation, explanation, most)
     elif isinstance(explanation, Mapping):
-        ax = _draw_parts(explanation, most, ax)
+        chart = _of_parts(explanation, most)
     else:
         canvas.check_explanation(explanation, "bar")
         explanation = without_mirror(explanation)
         if groups is not None:
-            ax = _draw_parts(cohorts(explanation, groups), most, ax)
+            chart = _of_parts(cohorts(explanation, groups), most)
         elif len(explanation) == 1 and len(explanation.output_names) == 1:
-            ax = _draw_row(explanation.output(0), most, ax)
+            chart = _of_row(explanation.output(0), most)
         else:
-            ax = _draw_table(views.mean_table(explanation), explanation, most, ax)
-    return canvas.finished(ax, title, show)
+            chart = _of_table(views.mean_table(explanation), explanation, most)
+    return canvas.finished(_draw(chart, ax, title), show=show)
 
 
-def _draw_row(explanation: Explanation, most: int, ax: Axes | None) -> Axes:
-    """Draw the values of a single row."""
+@dataclass(frozen=True)
+class _Series:
+    """A bar for each feature: for a cohort or a class, or the only one."""
+
+    sizes: Floats  #: (n,)
+    hues: list[str]
+    intervals: list[views.Interval | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """What to draw: features from the top down, each with one bar or several."""
+
+    source: Source
+    what: str  #: what the numbers are
+    names: list[tuple[str, str]]  #: of features, with the cell of a single row or ""
+    series: list[_Series]
+    left_out: int  #: features that are not shown
+    numbers: list[str] = field(default_factory=list)  #: beside the bars
+    key: Mapping[str, str] = field(default_factory=dict)  #: names of series and their colours
+    rows: str = ""  #: what is explained, in other words than usual
+    row: int | None = None  #: the single row
+    stacked: bool = False  #: whether the bars of a feature follow each other on one line
+
+
+def _draw(chart: _Chart, ax: Axes | None, title: str | None) -> Axes:
+    """Draw bars with whiskers, their numbers and what their colours mean."""
+    room = words.name_room(ax)
+    labels = [words.fitted_pair(name, cell, room) for name, cell in chart.names]
+    beside = 1 if chart.stacked else len(chart.series)  # bars below each other
+    line = max(canvas.LINE, 0.15 * beside + 0.1)
+    around = 1.6 + 0.13 * len(chart.key)
+    ax = canvas.lines_of(ax, labels, chart.numbers, around=around, line=line)
+    words.write_title(ax, title, chart.source, chart.row, rows=chart.rows)
+
+    hues = [hue for series in chart.series for hue in series.hues]
+    signed = any(hue in canvas.SIGNS for hue in hues) and not chart.key
+    ax.use_sticky_edges = not signed
+    height = THICKNESS if beside == 1 else TOGETHER / beside
+    places = np.arange(len(labels), dtype=np.float64)
+    starts = np.zeros(len(labels))
+    for number, series in enumerate(chart.series):
+        lines: Floats = places + (0.0 if beside == 1 else (number - (beside - 1) / 2) * height)
+        thick = height if beside == 1 else 0.9 * height
+        ax.barh(lines, series.sizes, thick, starts, color=series.hues, zorder=2)
+        _draw_whiskers(ax, lines, series, capsize=3 if beside == 1 else 1.5)
+        if chart.stacked:
+            starts = starts + series.sizes
+
+    ax.axvline(0, **canvas.ZERO)
+    intervals = any(interval for series in chart.series for interval in series.intervals)
+    left_out = chart.left_out
+    ax.set_xlabel(
+        words.axis_label(ax, chart.source, chart.what, left_out=left_out, intervals=intervals)
+    )
+    canvas.tidy(ax, "x", numbers="x")
+    marks = [canvas.colour_mark(name, hue) for name, hue in chart.key.items()]
+    canvas.key_below(ax, marks or canvas.sign_marks(hues))
+    return ax
+
+
+def _draw_whiskers(ax: Axes, lines: Floats, series: _Series, **look: Any) -> None:
+    """Draw the intervals that are known around the ends of bars."""
+    known = [at for at, interval in enumerate(series.intervals) if interval is not None]
+    if known:
+        ends = series.sizes[known]
+        lows, highs = np.array([series.intervals[at] for at in known]).T
+        lengths = (ends - lows, highs - ends)
+        ax.errorbar(ends, lines[known], xerr=lengths, **(canvas.WHISKER | look))
+
+
+# One row, and means over rows
+
+
+def _of_row(explanation: Explanation, most: int) -> _Chart:
+    """Return the chart of a single row's values."""
     one = views.of_row(explanation, 0)
     players = len(one.feature_names)
-    steps = views.waterfall(one, 0, players).steps[:players]  # without the gap
-    labels = [canvas.player_label(step.name, step.cell) for step in steps]
-    sizes = [step.size for step in steps]
-    hues = [step.colour for step in steps]
+    steps = views.waterfall(one, 0, players).steps[: min(most, players)]  # without the gap
     intervals = [
         (step.size - step.margin, step.size + step.margin) if step.margin > 0 else None
         for step in steps
     ]
-    bars = _Bars(labels, sizes, hues, intervals)
-    return _draw_bars(bars, explanation, explanation.semivalue, most, ax, row=0)
+    sizes = np.array([step.size for step in steps])
+    return _Chart(
+        source=explanation,
+        what=explanation.semivalue,
+        names=[(step.name, step.cell) for step in steps],
+        series=[_Series(sizes, [step.colour for step in steps], intervals)],
+        left_out=players - len(steps),
+        numbers=format_numbers(sizes, sign=True),
+        row=0,
+    )
 
 
-@dataclass(frozen=True)
-class _Bars:
-    """Bars from the top down."""
-
-    labels: list[str]
-    sizes: list[float]
-    hues: list[str]
-    intervals: list[views.Interval | None]
-
-
-def _draw_bars(
-    bars: _Bars, source: Source, what: str, most: int, ax: Axes | None, row: int | None = None
-) -> Axes:
-    """Draw the first bars, coloured by sign or all grey."""
-    signed = set(bars.hues) != {GREY}
-    lines = range(min(most, len(bars.sizes)))
-    ax = canvas.axes_of(ax, 6.4, 1.4 + 0.3 * len(lines))
-    canvas.write_question(ax, source, row)
-    ax.use_sticky_edges = not signed
-    ax.barh(lines, bars.sizes[:most], height=THICKNESS, color=bars.hues[:most])
-    _draw_whiskers(ax, lines, bars.sizes[:most], bars.intervals[:most])
-    numbers = format_numbers(bars.sizes[:most], sign=signed)
-    canvas.label_lines(ax, bars.labels[:most], numbers)
-    left_out = len(bars.sizes) - len(lines)
-    label = canvas.axis_label(source, what, left_out=left_out, intervals=any(bars.intervals))
-    _finish(ax, label, canvas.SIGNS if signed else {})
-    return ax
-
-
-def _draw_table(table: Importance, source: Source, most: int, ax: Axes | None) -> Axes:
-    """Draw means over rows: by cohort, by output, or of one output."""
+def _of_table(table: Importance, source: Source, most: int) -> _Chart:
+    """Return the chart of means over rows: by cohort, by output, or of one output."""
     several = len(table.output_names) > 1
     if table.cohorts is not None and not several:
-        counts = [counted(rows, "row") for rows in table.rows]
-        return _draw_cohorts(table, source, counts, most, ax)
+        return _of_cohorts(table, source, [counted(rows, "row") for rows in table.rows], most)
     if table.cohorts is not None or (several and not table.sizes):
         raise InputError(
             "bar: expected the means of one output, or the mean sizes of several without cohorts; "
             "take explanation.output(name) first"
         )
     if several:
-        return _draw_classes(table, source, most, ax)
-    table = table.top(len(table))
-    labels = [canvas.shorten(name) for name in table.feature_names]
-    sizes = table.values.reshape(-1).tolist()
-    hues = [sign_colour(size) if table.coloured else GREY for size in sizes]
-    bars = _Bars(labels, sizes, hues, views.known_intervals(table))
-    return _draw_bars(bars, source, _mean(table, source), most, ax)
+        return _of_classes(table, source, most)
+    top = table.top(most)
+    sizes = top.values.reshape(-1)
+    signed = table.coloured
+    hues = [sign_colour(size) if signed else SIZES for size in sizes.tolist()]
+    return _Chart(
+        source=source,
+        what=_mean(table, source),
+        names=[(name, "") for name in top.feature_names],
+        series=[_Series(sizes, hues, views.known_intervals(top))],
+        left_out=len(table) - len(top),
+        numbers=format_numbers(sizes, sign=signed),
+    )
 
 
 def _mean(table: Importance, source: Source) -> str:
@@ -142,71 +195,38 @@ def _mean(table: Importance, source: Source) -> str:
     return table.axis.replace("Shapley value", what)
 
 
-def _finish(ax: Axes, label: str, hues: Mapping[str, str]) -> None:
-    """Write the axis of numbers, with its line at 0, and what colours mean."""
-    ax.axvline(0, **canvas.ZERO)
-    ax.set_xlabel(label)
-    canvas.tidy(ax, "x", numbers="x")
-    if hues:
-        canvas.colour_key(ax, hues)
-
-
-def _draw_whiskers(
-    ax: Axes,
-    lines: Iterable[float],
-    middles: Iterable[float],
-    intervals: Sequence[views.Interval | None],
-    **look: Any,
-) -> None:
-    """Draw the intervals that are known around the ends of bars."""
-    known = [each for each in zip(lines, middles, intervals, strict=True) if each[2] is not None]
-    if known:
-        places, ends, bounds = zip(*known, strict=True)
-        lows, highs = np.array(bounds).T
-        lengths = (np.array(ends) - lows, highs - np.array(ends))
-        ax.errorbar(ends, places, xerr=lengths, **(canvas.WHISKER | look))
-
-
 # Cohorts
 
 
-def _draw_parts(cohorts: Mapping[str, Explanation], most: int, ax: Axes | None) -> Axes:
-    """Draw the mean sizes of explanations that are each a cohort."""
+def _of_parts(cohorts: Mapping[str, Explanation], most: int) -> _Chart:
+    """Return the chart of the mean sizes of explanations that are each a cohort."""
     parts = _checked(cohorts)
     table = side_by_side({name: views.mean_table(part) for name, part in parts.items()})
     counts = [views.rows_text(part) for part in parts.values()]
-    return _draw_cohorts(table, next(iter(parts.values())), counts, most, ax)
+    return _of_cohorts(table, next(iter(parts.values())), counts, most)
 
 
-def _draw_cohorts(
-    table: Importance, source: Source, counts: list[str], most: int, ax: Axes | None
-) -> Axes:
-    """Draw a bar for each feature and cohort, with intervals, below each other around each line."""
+def _of_cohorts(table: Importance, source: Source, counts: list[str], most: int) -> _Chart:
+    """Return the chart of a bar for each feature and cohort."""
     names = table.cohorts or []
     _check_count(len(names))
     top = table.top(most)
     players = len(top)
     intervals = views.known_intervals(top)
-
-    ax = canvas.axes_of(ax, 6.4, 1.7 + max(0.3, 0.13 * len(names) + 0.1) * players)
-    canvas.write_question(ax, source, rows=counted(len(names), "cohort"))
-    height = TOGETHER / len(names)
-    for cohort, (sizes, hue) in enumerate(
-        zip(top.full(top.values)[:, :, 0], COHORTS, strict=False)
-    ):
-        lines = np.arange(players) + (cohort - (len(names) - 1) / 2) * height
-        ax.barh(lines, sizes, height=0.9 * height, color=hue, zorder=2)
-        own = intervals[cohort * players : (cohort + 1) * players]
-        _draw_whiskers(ax, lines, sizes, own, elinewidth=0.8, capsize=1.5)
-
-    canvas.label_lines(ax, [canvas.shorten(name) for name in top.feature_names])
-    left_out = len(table) - players
-    label = canvas.axis_label(
-        source, _mean(table, source), left_out=left_out, intervals=any(intervals)
+    series = [
+        _Series(sizes, [hue] * players, intervals[at * players : (at + 1) * players])
+        for at, (sizes, hue) in enumerate(zip(top.full(top.values)[:, :, 0], COHORTS, strict=False))
+    ]
+    marks = zip(names, counts, COHORTS, strict=False)
+    return _Chart(
+        source=source,
+        what=_mean(table, source),
+        names=[(name, "") for name in top.feature_names],
+        series=series,
+        left_out=len(table) - players,
+        key={f"{name} ({count})": hue for name, count, hue in marks},
+        rows=counted(len(names), "cohort"),
     )
-    marks = zip(_short_names(names), counts, COHORTS, strict=False)
-    _finish(ax, label, {f"{name} ({count})": hue for name, count, hue in marks})
-    return ax
 
 
 def _checked(cohorts: Mapping[str, Explanation]) -> dict[str, Explanation]:
@@ -224,36 +244,28 @@ def _check_count(cohorts: int) -> None:
         raise InputError(f"bar: expected 1 to {len(COHORTS)} cohorts, got {cohorts}")
 
 
-def _short_names(names: Iterable[str]) -> list[str]:
-    """Return names of few letters; in full if two would become the same."""
-    short = [canvas.shorten(name, canvas.CELL_LETTERS) for name in names]
-    if len(set(short)) == len(short):
-        return short
-    return [canvas.shorten(name, len(name)) for name in names]
-
-
 # Classes
 
 
-def _draw_classes(table: Importance, source: Source, most: int, ax: Axes | None) -> Axes:
-    """Draw for each feature the mean sizes of its values for all outputs, one after the other."""
+def _of_classes(table: Importance, source: Source, most: int) -> _Chart:
+    """Return the chart of each feature's mean sizes for all outputs, one after the other."""
     sizes = table.values.T  # (k, p)
     totals = sizes.sum(axis=0)
     players = views.largest(totals, most)
-    sizes, hues = _largest_classes(sizes, _short_names(table.output_names))
-
-    ax = canvas.axes_of(ax, 6.4, 1.7 + 0.3 * len(players))
-    canvas.write_question(ax, source)
-    starts = np.zeros(len(players))
-    for size, hue in zip(sizes[:, players], hues.values(), strict=True):
-        ax.barh(range(len(players)), size, left=starts, height=THICKNESS, color=hue, zorder=2)
-        starts += size
-
-    names = [canvas.shorten(table.feature_names[player]) for player in players]
-    canvas.label_lines(ax, names, format_numbers(totals[players]))
-    what = f"{_mean(table, source)}, summed over outputs"
-    _finish(ax, canvas.axis_label(source, what, left_out=len(totals) - len(players)), hues)
-    return ax
+    sizes, hues = _largest_classes(sizes, table.output_names)
+    return _Chart(
+        source=source,
+        what=f"{_mean(table, source)}, summed over outputs",
+        names=[(table.feature_names[player], "") for player in players],
+        series=[
+            _Series(size, [hue] * len(players))
+            for size, hue in zip(sizes[:, players], hues.values(), strict=True)
+        ],
+        left_out=len(totals) - len(players),
+        numbers=format_numbers(totals[players]),
+        key=hues,
+        stacked=True,
+    )
 
 
 def _largest_classes(sizes: Floats, names: list[str]) -> tuple[Floats, dict[str, str]]:

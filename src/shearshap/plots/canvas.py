@@ -1,9 +1,8 @@
 """Axes, labels, legends, points and cells that plots have in common; checks of their arguments."""
 
-import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from inspect import cleandoc
+from inspect import cleandoc, signature
 from math import floor, log10
 from typing import Any, Literal, ParamSpec
 
@@ -21,20 +20,23 @@ from matplotlib.transforms import ScaledTranslation
 
 from shearshap.errors import InputError
 from shearshap.interop.shap import takes_shap_options
-from shearshap.result import colours, views
+from shearshap.plots.words import (
+    fitted,
+    height_in_points,
+    scaled,
+    settled_width,
+    text_width,
+    type_size,
+)
+from shearshap.result import colours
 from shearshap.result.cells import without_mirror
-from shearshap.result.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES
+from shearshap.result.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES, SIZES
 from shearshap.result.explanation import Explanation, Floats
-from shearshap.result.importance import Importance
 from shearshap.result.text import (
-    against,
-    counted,
     format_number,
-    output_text,
     shortened,
     true_minus,
 )
-from shearshap.result.views import LEVEL
 
 LOW_TO_HIGH = LinearSegmentedColormap.from_list("low to high", colours.LOW_TO_HIGH)
 
@@ -42,74 +44,77 @@ LOW_TO_HIGH = LinearSegmentedColormap.from_list("low to high", colours.LOW_TO_HI
 BY_SIGN = LinearSegmentedColormap.from_list("by sign", [LOWERS, PAPER, RAISES])
 
 #: sizes without a sign
-BY_SIZE = LinearSegmentedColormap.from_list("by size", [PAPER, "#4D4D4D"])
+BY_SIZE = LinearSegmentedColormap.from_list("by size", [PAPER, SIZES])
 
 P = ParamSpec("P")
 Which = Literal["x", "y", "both"]
+Row = int | str  #: a row's number, or its label
 
-#: the options of all plots, which end the documentation of each
-SHARED_OPTIONS = """
-ax
-    Where to draw; None: a new figure.
-title
-    Written above; None: which rows are explained, and against which background.
-show
-    Whether to show the figure at once, as a script must.
-"""
+#: the options that plots have in common, which the documentation of each ends with
+SHARED_OPTIONS = {
+    "explanation": "Of one output; of several take `explanation.output(name)`.",
+    "row": "Which of the explanation's rows: its number from 0, or its label as text.",
+    "max_features": "How many features to show; the others are left out, and counted below.",
+    "ax": "Where to draw; None: a new figure.",
+    "title": "Written above; None: which output and rows are explained, and against what.",
+    "show": "Whether to show the figure at once, as a script must.",
+}
 
-SIGNS = {"raises the output": RAISES, "lowers the output": LOWERS}  #: what the two colours mean
-NAME_LETTERS = 26  #: letters of a feature's name, at most
-CELL_LETTERS = 20  #: letters of a cell, at most
-LINE_LETTERS = 56  #: letters on a line of an axis's label
-NO_BREAK = "\xa0"  #: a space at which no line ends
-SMALL = 9  #: points: the size of labels
-LETTER = 0.62  #: the width of a letter, relative to its size
-BETWEEN = 1.5  #: letters between two labels, at least
+SIGNS = {RAISES: "raises the output", LOWERS: "lowers the output"}  #: what the two colours mean
+LINE = 0.36  #: inches from a line of a plot to the next
 MAX_TICKS = 8
 STEPS = (1, 2, 2.5, 5, 10)
-DOT = 4.0  #: points: the diameter
+DOT = 4.4  #: points: the diameter
 MAX_VECTOR_POINTS = 5_000  #: points beyond which a vector graphic holds them as one picture
 HALF_SWARM = 0.42  #: half the width of a swarm, relative to the distance between two
 MAX_LISTED = 4  #: outputs that an error message lists
 
 ZERO: dict[str, Any] = {"color": GREY, "linewidth": 0.8, "zorder": 1}  #: the look of a line at 0
-KEY: dict[str, Any] = {  #: the look of a legend
-    "frameon": False,
-    "fontsize": SMALL,
-    "labelcolor": INK,
-    "handletextpad": 0.4,
-    "columnspacing": 1.4,
-}
 WHISKER: dict[str, Any] = {
     "fmt": "none",
     "ecolor": INK,
-    "elinewidth": 1.0,
-    "capsize": 2.5,
+    "elinewidth": 1.2,
+    "capsize": 3,
     "zorder": 3,
 }
 
 
 def plot(draw: Callable[P, Axes]) -> Callable[P, Axes]:
     """Return a plot that takes shap's options too, and whose documentation has all its options."""
-    draw.__doc__ = cleandoc(draw.__doc__ or "") + SHARED_OPTIONS
+    head, rule, own = cleandoc(draw.__doc__ or "").partition("\n----------\n")
+    first, *others = (
+        "" if f"\n{option}\n    " in f"\n{own}" else f"{option}\n    {SHARED_OPTIONS[option]}"
+        for option in signature(draw).parameters
+    )
+    rule = rule or "\n\nParameters\n----------\n"
+    draw.__doc__ = head + rule + "\n".join(filter(None, (first, own, *others)))
     return takes_shap_options(draw)
 
 
-def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
-    """Return the axes, or those of a new figure that has a size in inches and room for labels."""
+def axes_of(
+    ax: Axes | None, width: float, height: float, beside: Sequence[str] = (), *, texts: bool = False
+) -> Axes:
+    """Return the axes, or those of a new figure that has a size in inches and room for labels.
+
+    In a larger `context` the height grows as type does, and the width half as much, unless the
+    drawing is made of `texts`. The widest text `beside` is added to the width.
+    """
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
 
-    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08)
-    return plt.figure(figsize=(width, height), layout=layout).add_subplot()
+    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
+    width = scaled(width) if texts else (width + scaled(width)) / 2
+    size = (width + max(map(text_width, beside), default=0.0) / 72, scaled(height))
+    return plt.figure(figsize=size, layout=layout).add_subplot()
 
 
-def finished(ax: Axes, title: str | None, show: bool) -> Axes:
-    """Return axes that are drawn, with a title, and shown if the user wants that."""
-    if title is not None:
-        # where the question would be: some plots need more room below it
-        ax.title.set(text=title, color=INK, size=SMALL + 2)
+def finished(ax: Axes, *, show: bool) -> Axes:
+    """Return axes that are drawn, and shown if the user wants that.
+
+    A notebook shows the figure by itself: the axes that a cell ends with are not echoed as text.
+    """
+    vars(ax)["_ipython_display_"] = _no_echo
     if show:
         import matplotlib.pyplot as plt
 
@@ -117,9 +122,8 @@ def finished(ax: Axes, title: str | None, show: bool) -> Axes:
     return ax
 
 
-def width_in_points(ax: Axes) -> float:
-    """Return how wide axes are."""
-    return float(ax.bbox.width * 72 / ax.figure.dpi)
+def _no_echo() -> None:
+    """Show nothing, when a notebook asks axes to show themselves."""
 
 
 def tidy(ax: Axes, grid: Which, *, numbers: Which | None = None) -> None:
@@ -131,10 +135,10 @@ def tidy(ax: Axes, grid: Which, *, numbers: Which | None = None) -> None:
     ax.spines["bottom"].set_color(GREY)
     ax.set_axisbelow(True)
     ax.grid(axis=grid, color=FAINT, linewidth=0.6)
-    ax.tick_params(color=GREY, labelcolor=INK, labelsize=SMALL, length=3)
+    ax.tick_params(color=GREY, labelcolor=INK, labelsize=type_size(), length=3)
     ax.tick_params(axis="y", length=0)
-    ax.xaxis.label.set(color=INK, size=SMALL + 1)
-    ax.yaxis.label.set(color=INK, size=SMALL + 1)
+    ax.xaxis.label.set(color=INK, size=type_size())
+    ax.yaxis.label.set(color=INK, size=type_size())
     if numbers in ("x", "both"):
         number_axis(ax.xaxis)
     if numbers in ("y", "both"):
@@ -144,34 +148,55 @@ def tidy(ax: Axes, grid: Which, *, numbers: Which | None = None) -> None:
 # What colours mean
 
 
-def colour_key(ax: Axes, hues: Mapping[str, str], *, marker: str = "s") -> None:
-    """Write below the x-axis and its label what colours mean, beside each other."""
-    key_below(ax, [colour_mark(label, hue, marker) for label, hue in hues.items()])
+def sign_marks(hues: Sequence[str]) -> list[Line2D]:
+    """Return a legend's entries for the colours of raising and lowering that are shown."""
+    return [colour_mark(label, hue) for hue, label in SIGNS.items() if hue in hues]
 
 
 def colour_mark(label: str, hue: str, marker: str = "s") -> Line2D:
     """Return a legend's entry for a colour."""
-    return Line2D([], [], marker=marker, linestyle="", color=hue, markersize=6, label=label)
+    size = scaled(7)
+    return Line2D([], [], marker=marker, linestyle="", color=hue, markersize=size, label=label)
+
+
+def key_look() -> dict[str, Any]:
+    """Return the options of `Axes.legend` for the look of a legend."""
+    return {
+        "frameon": False,
+        "fontsize": type_size(),
+        "labelcolor": INK,
+        "handlelength": 1.4,
+        "handletextpad": 0.5,
+        "columnspacing": 1.4,
+    }
 
 
 def key_below(ax: Axes, marks: Sequence[Line2D]) -> None:
-    """Write a legend below the x-axis and its label, in one line if that has room for it."""
-    widths = [0.9 * LETTER * SMALL * len(str(mark.get_label())) + 3 * SMALL for mark in marks]
-    room = width_in_points(ax)
+    """Write a legend below the x-axis and its label, in as few lines as there is room for."""
+    if not marks:
+        return
+    room = settled_width(ax)
+    names = [str(mark.get_label()) for mark in marks]
+    short = [fitted(name, room - 3 * type_size()) for name in names]
+    if len(set(short)) < len(set(names)):
+        short = [fitted(name, np.inf) for name in names]  # else two would look the same
+    for mark, name in zip(marks, short, strict=True):
+        mark.set_label(name)
+    widths = [text_width(name) + 3.3 * type_size() for name in short]
     columns = len(marks) if sum(widths) <= 1.1 * room else int(room / max(widths))
     # how far the x-axis reaches down with its numbers and its label, in points
-    ticks = 1.2 * SMALL + 8 if ax.xaxis.get_visible() else 4
+    ticks = 1.2 * type_size() + 8 if ax.xaxis.get_visible() else 4
     label = ax.get_xlabel()
     lines = label.count("\n") + 1 if label else 0
-    below = ticks + 5 + 1.25 * (SMALL + 1) * lines
+    below = ticks + 5 + 1.25 * type_size() * lines
     ax.legend(
         handles=marks,
         loc="upper center",
         bbox_to_anchor=(0.5, 0.0),
         bbox_transform=ax.transAxes + ScaledTranslation(0, -below / 72, ax.figure.dpi_scale_trans),
-        ncols=min(max(1, columns), len(marks)),
+        ncols=max(1, columns),
         borderaxespad=0.0,
-        **KEY,
+        **key_look(),
     )
 
 
@@ -182,9 +207,9 @@ def key_beside(ax: Axes, marks: Sequence[Any], title: str = "") -> None:
         title=title,
         loc="upper left",
         bbox_to_anchor=(1, 1),
-        title_fontproperties={"size": SMALL},
+        title_fontproperties={"size": type_size()},
         alignment="left",
-        **KEY,
+        **key_look(),
     )
     legend.get_title().set_color(INK)
 
@@ -196,110 +221,45 @@ def ink_on(colour: Sequence[float]) -> str:
     return "white" if brightness < 0.58 else INK
 
 
-# Words
+# Lines with names
 
 
-def label_lines(ax: Axes, labels: Sequence[str], numbers: Sequence[str] = ()) -> None:
-    """Name the lines 0, 1, ... of a plot from the top down, with numbers to their right."""
+def lines_of(
+    ax: Axes | None,
+    labels: Sequence[str],
+    numbers: Sequence[str] = (),
+    *,
+    width: float = 4.8,
+    around: float = 1.6,
+    line: float = LINE,
+) -> Axes:
+    """Return axes with lines 0, 1, ... from the top down, with labels, and numbers to their right.
+
+    A new figure is as wide as the drawing, labels and numbers need, and as high as the lines and
+    what is `around` them, in inches.
+    """
+    beside = max(map(text_width, numbers), default=0.0) / 72
+    ax = axes_of(ax, width + beside, around + line * len(labels), beside=labels)
     ax.set_yticks(range(len(labels)), labels)
     ax.set_ylim(len(labels) - 0.4, -0.6)
-    for line, text in enumerate(numbers):
-        ax.annotate(
-            text,
-            xy=(1, line),
-            xytext=(6, 0),
-            xycoords=ax.get_yaxis_transform(),
-            textcoords="offset points",
-            va="center",
-            color=INK,
-            size=SMALL,
-            annotation_clip=False,
-        )
+    for place, text in enumerate(numbers):
+        write_beside(ax, place, text)
+    return ax
 
 
-def player_label(
-    name: str, cell: str, letters: int = NAME_LETTERS, cell_letters: int = CELL_LETTERS
-) -> str:
-    """Return "name = cell", or the name alone if the cell is not known or says the same."""
-    if cell in ("", name):
-        return shorten(name, letters)
-    return f"{shorten(name, letters)} = {shorten(cell, cell_letters)}"
-
-
-def shorten(text: str, letters: int = NAME_LETTERS) -> str:
-    """Return a text on one line; a long one has an ellipsis after two thirds of its letters.
-
-    Dollar signs are escaped, as matplotlib would read what is between two of them as mathematics.
-    """
-    return shortened(" ".join(text.split()), letters).replace("$", r"\$")
-
-
-def axis_label(
-    content: Explanation | Importance,
-    what: str,
-    *,
-    left_out: int = 0,
-    intervals: bool = False,
-    letters: int = 40,
-) -> str:
-    """Return what an axis shows, for which output, and how many features are left out.
-
-    The name of the output has at most so many letters.
-    """
-    output = output_label(content, letters)
-    level = content.level if isinstance(content, Importance) else LEVEL
-    label = wrapped(
-        what,
-        f"for {output}" if output else "",
-        f"({100 * level:g} % intervals)" if intervals else "",
+def write_beside(ax: Axes, line: float, text: str, va: str = "center") -> None:
+    """Write a text to the right of the axes, at the height of a line."""
+    ax.annotate(
+        text,
+        xy=(1, line),
+        xytext=(6, 0),
+        xycoords=ax.get_yaxis_transform(),
+        textcoords="offset points",
+        va=va,
+        color=INK,
+        size=type_size(),
+        annotation_clip=False,
     )
-    return "\n".join(filter(None, (label, left_out_label(left_out))))
-
-
-def wrapped(*parts: str) -> str:
-    """Return the parts of a label, on a new line where one has no room on the last."""
-    whole = [part.replace(" ", NO_BREAK) for part in parts if part]
-    filled = textwrap.fill(" ".join(whole), LINE_LETTERS, break_on_hyphens=False)
-    return filled.replace(NO_BREAK, " ")
-
-
-def output_label(content: Explanation | Importance, letters: int = 40) -> str:
-    """Return the one output, such as P(yes); "" if it is not known, or one of several."""
-    first, *others = content.output_names
-    scale = getattr(content, "scale", None)  # a table of importance has none
-    return "" if others else output_text(shorten(first, letters), scale)
-
-
-def left_out_label(features: int) -> str:
-    """Return how many features are left out; "" if none is."""
-    return f"{counted(features, 'less important feature')} not shown" if features else ""
-
-
-def write_question(
-    ax: Axes,
-    content: Explanation | Importance,
-    row: int | None = None,
-    *,
-    rows: str = "",
-    pad: float | None = None,
-) -> None:
-    """Write above axes without a title which rows are explained, and against which background.
-
-    That is one row, by its number, or all; `rows` are other words for them. A table of importance
-    knows no background. `pad` is the distance from the axes, in points.
-    """
-    if ax.get_title():
-        return
-    background = ""
-    if isinstance(content, Importance):
-        rows = rows or counted(sum(content.rows), "row")
-    else:
-        rows = rows or views.rows_text(content)
-        if row is not None and content.game is None:
-            rows = f"row {shorten(str(content.index[row]), CELL_LETTERS)}"
-        background = against(content).partition(", ")[0]  # how rows were drawn is a detail
-    words = ", ".join(filter(None, (rows, shorten(background, 60))))
-    ax.set_title(words, color=INK, size=SMALL + 1, pad=pad)
 
 
 # Axes of numbers
@@ -346,6 +306,7 @@ class _RoomyLocator(MaxNLocator):
     def __init__(self, most: int = MAX_TICKS) -> None:
         super().__init__(most, steps=list(STEPS))
         self.most = most
+        self.size = type_size()  # of the context in which the plot is made, not drawn
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
         """Return the ticks between two numbers."""
@@ -364,14 +325,14 @@ class _RoomyLocator(MaxNLocator):
             return True
 
         box = axis.axes.get_window_extent()
-        letter = SMALL * axis.axes.figure.dpi / 72
+        letter = self.size * axis.axes.figure.dpi / 72
         if isinstance(axis, YAxis):
             length = box.height
             needed = 2 * letter
         else:
             length = box.width
-            longest = max(len(label) for label in tick_labels(seen.tolist()))
-            needed = LETTER * letter * (longest + BETWEEN)
+            longest = max(map(text_width, tick_labels(seen.tolist()))) / type_size()
+            needed = letter * (longest + 1)
         distance = length * (seen[1] - seen[0]) / abs(vmax - vmin)
         return bool(distance >= needed)
 
@@ -386,7 +347,7 @@ def swarm_room(ax: Axes, swarms: int, *, horizontal: bool) -> tuple[int, float]:
     """
     box = ax.get_window_extent()
     along, across = (box.width, box.height) if horizontal else (box.height, box.width)
-    dot = DOT * ax.figure.dpi / 72
+    dot = scaled(DOT) * ax.figure.dpi / 72
 
     bins = int(0.9 * along / dot)
     levels = 2 * HALF_SWARM * across / swarms / dot
@@ -409,7 +370,8 @@ def draw_numbers(
 
 def dot_look(points: int) -> dict[str, Any]:
     """Return the options of `Axes.scatter` for this number of points."""
-    return {"s": DOT**2, "linewidths": 0, "alpha": 0.85, "rasterized": points > MAX_VECTOR_POINTS}
+    area = scaled(DOT) ** 2
+    return {"s": area, "linewidths": 0, "alpha": 0.9, "rasterized": points > MAX_VECTOR_POINTS}
 
 
 # Cells, and bars of colours
@@ -471,12 +433,14 @@ def draw_colour_bar(
         beside = ax.inset_axes((1.04, 0.0, 0.05, 1.0))
         bar = ax.figure.colorbar(opaque, cax=beside, extend=extend)
     else:
-        bar = ax.figure.colorbar(opaque, ax=ax, aspect=30, pad=pad, extend=extend)
+        aspect = height_in_points(ax) / 11
+        bar = ax.figure.colorbar(opaque, ax=ax, aspect=aspect, pad=pad, extend=extend)
     number_axis(bar.ax.yaxis, most=5)
 
     bar.outline.set_visible(False)
-    bar.ax.tick_params(color=GREY, labelcolor=INK, labelsize=SMALL, length=2)
-    bar.set_label(f"{label}\n← lowers   raises →" if signed else label, color=INK, size=SMALL)
+    bar.ax.tick_params(color=GREY, labelcolor=INK, labelsize=type_size(), length=2)
+    meaning = "\n← lowers   raises →" if signed else ""
+    bar.set_label(label + meaning, color=INK, size=type_size())
     return bar
 
 
@@ -492,7 +456,7 @@ def single_output(explanation: Explanation, plot: str) -> Explanation:
     explanation = without_mirror(explanation)
     names = explanation.output_names
     if len(names) > 1:
-        listed = [shorten(name) for name in names[:MAX_LISTED]]
+        listed = [shortened(name, 26) for name in names[:MAX_LISTED]]
         if len(names) > MAX_LISTED:
             listed.append("...")
         raise InputError(
@@ -511,11 +475,17 @@ def check_explanation(explanation: object, plot: str) -> None:
         raise InputError(f"{plot}: there is nothing to draw in an explanation of 0 rows")
 
 
-def row_number(explanation: Explanation, row: int) -> int:
-    """Return the number of a row, from 0."""
+def row_number(explanation: Explanation, row: Row) -> int:
+    """Return the number of a row, from 0, from its number or label."""
     rows = len(explanation)
-    if not _is_integer(row) or not -rows <= row < rows:
-        raise InputError(f"row: expected a number from 0 to {rows - 1}, got {row!r}")
+    labels = [str(label) for label in explanation.index]
+    if isinstance(row, str) and row in labels:
+        return labels.index(row)
+    if not _is_integer(row) or not -rows <= int(row) < rows:
+        raise InputError(
+            f"row: expected a number from 0 to {rows - 1}, or a label as text such as "
+            f"{labels[0]!r}, got {row!r}"
+        )
     return int(row) % rows
 
 
@@ -526,16 +496,16 @@ def positive_count(option: str, count: int) -> int:
     return int(count)
 
 
-def player_number(explanation: Explanation, player: int | str, option: str) -> int:
+def feature_number(explanation: Explanation, feature: int | str, option: str) -> int:
     """Return the number of a feature, from its name or number."""
     names = explanation.feature_names
-    if isinstance(player, str) and player in names:
-        return names.index(player)
-    if _is_integer(player) and -len(names) <= int(player) < len(names):
-        return int(player) % len(names)
+    if isinstance(feature, str) and feature in names:
+        return names.index(feature)
+    if _is_integer(feature) and -len(names) <= int(feature) < len(names):
+        return int(feature) % len(names)
     listed = ", ".join(names)
     last = len(names) - 1
-    raise InputError(f"{option}: there is no feature {player!r}; there are {listed} (0 to {last})")
+    raise InputError(f"{option}: there is no feature {feature!r}; there are {listed} (0 to {last})")
 
 
 def _is_integer(number: object) -> bool:

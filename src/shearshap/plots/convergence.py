@@ -1,13 +1,14 @@
 """The plot of how an explanation settles as its budget grows."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
 from shearshap.errors import InputError
-from shearshap.plots import canvas
+from shearshap.plots import canvas, words
 from shearshap.result import views
 from shearshap.result.colours import KINDS
 from shearshap.result.explanation import Explanation, Floats, spent_evaluations
@@ -22,7 +23,7 @@ EXPECTED = (
 def convergence(
     explanations: Sequence[Explanation] | Mapping[int, Explanation],
     *,
-    row: int = 0,
+    row: canvas.Row = 0,
     max_features: int = 6,
     ax: Axes | None = None,
     title: str | None = None,
@@ -35,8 +36,6 @@ def convergence(
     explanations
         Of the same rows and one output, made with growing budgets: two or more, drawn at their
         evaluations, or a mapping from budget to explanation, drawn at the budgets.
-    row
-        Which of their rows.
     max_features
         How many features to show, up to 8: those with the largest values at the largest budget.
     """
@@ -47,11 +46,14 @@ def convergence(
     # the legend is beside the ends of the lines: both in the same order
     from_the_top = players[np.argsort(-last[players])]
 
-    ax = canvas.axes_of(ax, 6.8, 4.4)
-    canvas.write_question(ax, parts[-1], 0)
+    room = words.name_room(ax)
+    names = [words.fitted(parts[-1].feature_names[player], room) for player in from_the_top]
+    ax = canvas.axes_of(ax, 6.4, 4.8, beside=names)
+    words.write_title(ax, title, parts[-1], 0)
     ax.axhline(0, **canvas.ZERO)
-    for colour, marker, player in zip(KINDS, MARKERS, from_the_top.tolist(), strict=False):
-        _draw_player(ax, budgets, parts, player, colour, marker)
+    looks = zip(names, KINDS, MARKERS, strict=False)
+    for player, (name, colour, marker) in zip(from_the_top.tolist(), looks, strict=True):
+        _draw_feature(ax, budgets, parts, player, label=name, color=colour, marker=marker)
 
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_locator(LogLocator(base=2, numticks=9))
@@ -60,32 +62,32 @@ def convergence(
     ax.set_xlabel("budget" if isinstance(explanations, Mapping) else "model evaluations")
     intervals = bool((views.margins(parts[0]) > 0).any())
     what = parts[-1].semivalue
-    ax.set_ylabel(canvas.axis_label(parts[-1], what, intervals=intervals, letters=28))
+    room = words.height_in_points(ax)
+    ax.set_ylabel(words.axis_label(ax, parts[-1], what, intervals=intervals, room=room))
     canvas.tidy(ax, "both", numbers="y")
     canvas.key_beside(ax, ax.get_legend_handles_labels()[0])
-    return canvas.finished(ax, title, show)
+    return canvas.finished(ax, show=show)
 
 
-def _draw_player(
-    ax: Axes, budgets: Floats, parts: list[Explanation], player: int, colour: str, marker: str
+def _draw_feature(
+    ax: Axes, budgets: Floats, parts: list[Explanation], player: int, **look: Any
 ) -> None:
     """Draw a feature's values, and a band of its intervals if any budget has some."""
     values = np.array([part.values[0, player] for part in parts])
     margins = np.array([views.margins(part)[0, player] for part in parts])
-    label = canvas.shorten(parts[-1].feature_names[player])
-
-    ax.plot(budgets, values, marker=marker, color=colour, label=label, linewidth=1.4, markersize=4)
+    width, size = words.scaled(1.8), words.scaled(5)
+    ax.plot(budgets, values, linewidth=width, markersize=size, **look)
     if margins.any():
         lower = values - margins
         upper = values + margins
-        ax.fill_between(budgets, lower, upper, color=colour, alpha=0.15, linewidth=0)
+        ax.fill_between(budgets, lower, upper, color=look["color"], alpha=0.15, linewidth=0)
 
 
 # The explanations, checked
 
 
 def _ordered(
-    explanations: Sequence[Explanation] | Mapping[int, Explanation], row: int
+    explanations: Sequence[Explanation] | Mapping[int, Explanation], row: canvas.Row
 ) -> tuple[Floats, list[Explanation]]:
     """Return budgets or evaluations, growing, and the explanation of one row at each."""
     if not isinstance(explanations, Mapping | Sequence) or len(explanations) < 2:

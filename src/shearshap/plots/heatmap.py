@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from shearshap.errors import InputError
-from shearshap.plots import canvas
+from shearshap.plots import canvas, words
 from shearshap.result import views
 from shearshap.result.cells import padding, same_players
 from shearshap.result.colours import INK
@@ -24,6 +24,7 @@ ORDERS = {
     "given": "rows",
 }
 
+LINE = 0.32  #: inches: the height of a feature's cells
 FAR = 99.0  #: percentile of |values| from which on colours are the darkest
 
 
@@ -31,7 +32,7 @@ FAR = 99.0  #: percentile of |values| from which on colours are the darkest
 def heatmap(
     explanation: Explanation,
     *,
-    order: Order = "prediction",
+    order: Order = "similar",
     max_features: int = 15,
     ax: Axes | None = None,
     title: str | None = None,
@@ -44,12 +45,8 @@ def heatmap(
 
     Parameters
     ----------
-    explanation
-        Of one output; of several take `explanation.output(name)`.
     order
-        Of the rows: by "prediction", "similar" rows beside each other, or as "given".
-    max_features
-        How many features to show; the others are left out, and counted below.
+        Of the rows: "similar" ones beside each other, by "prediction", or as "given".
     """
     explanation = canvas.single_output(explanation, "heatmap")
     most = canvas.positive_count("max_features", max_features)
@@ -59,21 +56,26 @@ def heatmap(
     sizes = mean_sizes(explanation)
     players = views.largest(sizes, most)
 
-    ax = canvas.axes_of(ax, 6.8, 2.4 + 0.28 * len(players))
-    canvas.write_question(ax, whole)
+    room = words.name_room(ax)
+    names = [words.fitted(explanation.feature_names[player], room) for player in players]
+    numbers = format_numbers(sizes[players])
+    around = max(2.4, 3.6 - LINE * len(names))  # a single line needs as much for the colour bar
+    ax = canvas.lines_of(ax, names, numbers, width=7.2, around=around, line=LINE)
+    ax.set_ylim(len(players) - 0.5, -0.5)
+    canvas.write_beside(ax, -0.6, "mean\n|value|", va="bottom")
+    words.write_title(ax, title, whole)
     cells = np.where(padding(explanation), np.nan, explanation.values)[:, players].T
     coloured = canvas.draw_cells(ax, cells, aspect="auto", percentile=FAR)
-    names = [canvas.shorten(explanation.feature_names[player]) for player in players]
-    canvas.label_lines(ax, names, format_numbers(sizes[players]))
-    ax.set_ylim(len(players) - 0.5, -0.5)
 
     left_out = len(sizes) - len(players)
-    ax.set_xlabel(f"{ORDERS[order]}\n{canvas.left_out_label(left_out)}".strip())
+    ax.set_xlabel(f"{ORDERS[order]}\n{words.left_out_label(left_out)}".strip())
     ax.set_xticks([])
     _draw_predictions(ax, explanation.predictions)
-    label = canvas.axis_label(explanation, explanation.semivalue, letters=24)
-    canvas.draw_colour_bar(ax, coloured, label, cells, signed=True, pad=0.13)
-    return canvas.finished(ax, title, show)
+    high = words.height_in_points(ax)
+    label = words.axis_label(ax, explanation, explanation.semivalue, room=high)
+    canvas.draw_colour_bar(ax, coloured, label, cells, signed=True, pad=0.03)
+    words.settled_width(ax)  # what is above the axes is a share of their height
+    return canvas.finished(ax, show=show)
 
 
 def _row_order(explanation: Explanation, order: Order) -> Ints:
@@ -104,7 +106,8 @@ def _similar_rows(values: Floats) -> Ints:
 
 def _draw_predictions(ax: Axes, predictions: Floats) -> None:
     """Draw the rows' predictions as a line above the cells."""
-    above = ax.inset_axes((0.0, 1.02, 1.0, 0.18), sharex=ax)
+    height = min(0.4, 1.7 / len(ax.get_yticks()))  # that of as many lines
+    above = ax.inset_axes((0.0, 1.02, 1.0, height), sharex=ax)
     places = np.arange(len(predictions))
     above.plot(places, predictions, color=INK, linewidth=1.2, drawstyle="steps-mid")
     if len(predictions) == 1:
@@ -112,7 +115,5 @@ def _draw_predictions(ax: Axes, predictions: Floats) -> None:
     canvas.tidy(above, "y")
     above.spines["bottom"].set_visible(False)
     above.tick_params(axis="x", length=0, labelbottom=False)
-    above.set_ylabel("prediction", rotation=0, ha="right", va="center", size=canvas.SMALL)
-    above.yaxis.tick_right()
-    above.tick_params(axis="y", length=0, labelsize=canvas.SMALL - 1)
+    above.set_ylabel("prediction", rotation=0, ha="right", va="center")
     canvas.number_axis(above.yaxis, most=2)

@@ -1,5 +1,6 @@
-"""The plot of an image's values: patches in colours over the picture."""
+"""The plot of images: each picture, and beside it its patches in the colours of their values."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,21 @@ from matplotlib.colors import Normalize, to_rgb
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.plots import canvas
-from shearshap.result.colours import LOWERS, RAISES
+from shearshap.plots import canvas, words
+from shearshap.plots.canvas import Row
+from shearshap.plots.words import type_size
+from shearshap.result.cells import without_mirror
+from shearshap.result.colours import INK, LOWERS, RAISES
 from shearshap.result.explanation import Explanation, Floats
-from shearshap.result.text import format_end
+from shearshap.result.text import counted, decimals, format_number, output_text
 
 CHANNELS = (1, 3, 4)  #: of pictures: grey, colours, colours and transparency
 LUMINANCE = np.array([0.299, 0.587, 0.114])  #: how bright red, green and blue are to the eye
-LOW = 0.4  #: height of a picture, relative to its width, beside which a bar of colours is too short
 OPACITY = 0.85  #: of the patch with the largest value
 DARKEST = 0.65  #: brightness of black in the faded picture, so that colours are seen on it
+CELL = 1.7  #: inches: the longer side of one of several pictures; a single one is larger
+HEAD = 0.5  #: inches: the height of what is written above a picture
+MAX_ROWS = 10  #: pictures, if the user names no rows
 
 Ints = NDArray[np.int64]
 
@@ -30,90 +36,160 @@ def image(
     picture: Any,
     *,
     mask: Any = None,
-    row: int = 0,
+    row: Row | Sequence[Row] | None = None,
+    outputs: int | Sequence[int | str] = 3,
     ax: Axes | None = None,
     title: str | None = None,
     show: bool = False,
 ) -> Axes:
-    """Draw patches in the colours of their values over a picture, in grey.
+    """Draw pictures, and beside each its patches in the colours of their values, over it in grey.
 
     Orange patches raise the output and blue ones lower it; the stronger, the less is seen of the
-    picture.
+    picture. All have one scale. Above each are the output's prediction and its base value.
 
     Parameters
     ----------
     explanation
-        Of one output; of several take `explanation.output(name)`.
+        Of one or several outputs, such as classes.
     picture
-        The picture of the row: (height, width), with channels first or last, or without. An array
-        or a tensor.
+        The picture of one row: (height, width), with channels first or last, or without. Or those
+        of all rows: a list of such pictures, or an array of them. Arrays or tensors.
     mask
-        Which pixel belongs to which feature: what `groups` was for the explainer. None: every pixel
-        is a feature.
+        Which pixel belongs to which feature: what `groups` was for the explainer, such as
+        `shearshap.patches`. None: every pixel is a feature.
     row
-        Which of the explanation's rows.
+        Which of the explanation's rows: a number or label, or several. None: all rows whose
+        pictures there are, up to 10.
+    outputs
+        How many outputs: those with the highest predictions for each picture. Or which: their
+        names or numbers.
     """
-    explanation = canvas.single_output(explanation, "image")
-    row = canvas.row_number(explanation, row)
-    grey = _grey(picture)
-    owners = _owners(mask, grey.shape, explanation.values.shape[1])
-    values = explanation.values[row]
+    canvas.check_explanation(explanation, "image")
+    explanation = without_mirror(explanation)
+    pictures = _by_row(explanation, picture, row)
+    faded = [_grey(each) for each in pictures.values()]
+    owners = _owners(mask, faded[0].shape, explanation.values.shape[1])
+    rows, players = explanation.values.shape[:2]
+    values = explanation.values.reshape(rows, players, -1)  # (r, p, k)
+    chosen = {number: _chosen(explanation, number, outputs) for number in pictures}
+    far = max(np.abs(values[at][:, of]).max() for at, of in chosen.items()) or 1.0
 
-    height, width = grey.shape
-    ax = canvas.axes_of(ax, 4.9, 0.8 + 3.9 * min(1.6, max(0.4, height / width)))
-    canvas.write_question(ax, explanation, row)
-    far = float(np.abs(values).max()) or 1.0
-    ax.imshow(grey, cmap="gray", vmin=0, vmax=1, interpolation="nearest", zorder=1)
-    ax.imshow(_overlay(values[owners], far), interpolation="nearest", zorder=2)
-    _draw_borders(ax, owners)
+    side = CELL if len(pictures) > 1 else 1.5 * CELL
+    high, wide = side * np.array(owners.shape) / max(owners.shape)
+    columns = 1 + len(next(iter(chosen.values())))
+    width = max(columns * (max(wide, 1.3) + 0.15) + 1.2, 4.5)
+    ax = canvas.axes_of(ax, width, len(pictures) * (high + HEAD) + 0.8, texts=True)
+    only = next(iter(pictures)) if len(pictures) == 1 else None
+    words.write_title(ax, title, explanation, only, rows=counted(len(pictures), "row"))
+    ax.axis("off")
+    share = 1 / (1 + HEAD / high)  # of a line's height that is the picture
+    for line, ((number, original), grey) in enumerate(zip(pictures.items(), faded, strict=True)):
+        box = (1 - (line + 1) / len(pictures), 1 / columns, share / len(pictures))
+        shown = _inset(ax, box, 0, "" if only is not None else f"row {explanation.index[number]}")
+        shown.imshow(_displayed(original), cmap="gray", interpolation="nearest")
+        for place, output in enumerate(chosen[number], start=1):
+            cell = _inset(ax, box, place, _ends(explanation, number, output, far))
+            cell.imshow(grey, cmap="gray", vmin=0, vmax=1, interpolation="nearest", zorder=1)
+            overlay = _overlay(values[number, owners, output], far)
+            cell.imshow(overlay, interpolation="nearest", zorder=2)
+            _draw_borders(cell, owners)
 
-    canvas.tidy(ax, "both")
-    ax.grid(visible=False)
-    ax.set(xticks=[], yticks=[])
-    ax.spines["bottom"].set_visible(False)
-    prediction = format_end(float(explanation.predictions[row]), values)
-    base = format_end(float(explanation.base_values[row]), values)
-    what = ": ".join(
-        filter(None, (canvas.output_label(explanation, 24), f"prediction {prediction}"))
-    )
-    ax.set_xlabel(f"{what}\nbase value {base}")
     colours = ScalarMappable(Normalize(-far, far), canvas.BY_SIGN)
-    as_high = height > LOW * width
-    canvas.draw_colour_bar(ax, colours, explanation.semivalue, signed=True, as_high=as_high)
-    return canvas.finished(ax, title, show)
+    canvas.draw_colour_bar(ax, colours, explanation.semivalue, signed=True)
+    return canvas.finished(ax, show=show)
 
 
-def _grey(picture: Any) -> Floats:
-    """Return a picture as brightness from DARKEST to 1, (height, width)."""
-    numbers = _plain(picture)
-    if numbers.ndim == 3:
-        single = numbers.shape[2] == 1
-        numbers = numbers[:, :, 0] if single else numbers[:, :, :3] @ LUMINANCE
-    if numbers.ndim != 2:
-        raise InputError(
-            "picture: expected (height, width), with channels first or last, or without, got "
-            f"{tuple(np.shape(picture))}"
-        )
+def _inset(ax: Axes, box: tuple[float, float, float], column: int, head: str) -> Axes:
+    """Return axes in a column of a line, whose bottom, width and height are a box."""
+    bottom, width, height = box
+    cell = ax.inset_axes(((column + 0.04) * width, bottom, 0.92 * width, height))
+    cell.set(xticks=[], yticks=[])
+    cell.spines[:].set_visible(False)
+    cell.set_title(head, size=type_size(-1), color=INK, pad=3)
+    return cell
 
-    low = float(np.nanmin(numbers))
-    span = float(np.nanmax(numbers)) - low
-    bright = (np.nan_to_num(numbers, nan=low) - low) / span if span else np.ones(numbers.shape)
-    return np.asarray(DARKEST + (1 - DARKEST) * bright)
+
+def _ends(explanation: Explanation, row: int, output: int, far: float) -> str:
+    """Return an output's prediction and base value, "P(3) 0.981" above "base value 0.100"."""
+    single = explanation.output(output)
+    places = decimals([far])
+    prediction = format_number(float(single.predictions[row]), places)
+    base = format_number(float(single.base_values[row]), places)
+    name = output_text(single.output_names[0], explanation.scale) or "prediction"
+    return f"{words.fitted(name, words.scaled(100))} {prediction}\nbase value {base}"
+
+
+# Rows, outputs and their pictures
+
+
+def _by_row(
+    explanation: Explanation, picture: Any, row: Row | Sequence[Row] | None
+) -> dict[int, Floats]:
+    """Return the pictures to draw, channels last, by the numbers of their rows."""
+    if hasattr(picture, "detach"):
+        picture = picture.detach().cpu()
+    rows = len(explanation)
+    several = isinstance(picture, list | tuple) or np.ndim(picture) == 4
+    if not several and np.ndim(picture) == 3 and np.shape(picture)[0] == rows:
+        several = not {np.shape(picture)[0], np.shape(picture)[2]} & set(CHANNELS)
+    if several and len(picture) != rows:
+        expected = f"one picture, or one for each of {rows} rows"
+        raise InputError(f"picture: expected {expected}, got {len(picture)} pictures")
+    if row is None:
+        row = list(range(min(rows, MAX_ROWS))) if several else 0
+    wanted = [row] if isinstance(row, str | int | np.integer) else list(row)
+    numbers = [canvas.row_number(explanation, each) for each in wanted]
+    if not several and len(numbers) != 1:
+        raise InputError(f"picture: expected those of all {rows} rows, got one")
+    return {number: _plain(picture[number] if several else picture) for number in numbers}
+
+
+def _chosen(explanation: Explanation, row: int, outputs: int | Sequence[int | str]) -> list[int]:
+    """Return the numbers of the outputs to draw for a row, the highest predictions first."""
+    names = explanation.output_names
+    if isinstance(outputs, int | np.integer):
+        count = canvas.positive_count("outputs", outputs)
+        order = np.argsort(-np.atleast_1d(explanation.predictions[row]), kind="stable")
+        return [int(number) for number in order[:count]]
+    wanted = [outputs] if isinstance(outputs, str) else list(outputs)
+    numbers = [names.index(each) if each in names else each for each in wanted]
+    for number in numbers:
+        explanation.output(number)  # which raises if there is none
+    return [int(number) for number in numbers]
 
 
 def _plain(picture: Any) -> Floats:
     """Return an array or a tensor, on any device, as numbers; the channels of a picture come last.
 
-    If both ends could be channels, the last ones are.
+    If both ends could be channels, the last ones are. A single channel is left out.
     """
     if hasattr(picture, "detach"):
         picture = picture.detach().cpu()
     numbers = np.asarray(picture, dtype=np.float64)
-    if numbers.ndim != 3 or numbers.shape[2] in CHANNELS:
-        return numbers
-    if numbers.shape[0] in CHANNELS:
-        return np.moveaxis(numbers, 0, 2)
-    raise InputError(f"picture: expected 1, 3 or 4 channels, got an array {numbers.shape}")
+    if numbers.ndim == 3 and numbers.shape[2] not in CHANNELS:
+        if numbers.shape[0] not in CHANNELS:
+            raise InputError(f"picture: expected 1, 3 or 4 channels, got an array {numbers.shape}")
+        numbers = np.moveaxis(numbers, 0, 2)
+    if numbers.ndim not in (2, 3):
+        raise InputError(
+            "picture: expected (height, width), with channels first or last, or without, got "
+            f"{numbers.shape}"
+        )
+    return numbers[:, :, 0] if numbers.ndim == 3 and numbers.shape[2] == 1 else numbers
+
+
+def _displayed(picture: Floats) -> Floats:
+    """Return a picture with numbers from 0 to 1, whatever they were; missing ones are 0."""
+    low = float(np.nanmin(picture))
+    span = float(np.nanmax(picture)) - low
+    return (np.nan_to_num(picture, nan=low) - low) / span if span else np.ones(picture.shape)
+
+
+def _grey(picture: Floats) -> Floats:
+    """Return a picture as brightness from DARKEST to 1, (height, width)."""
+    if picture.ndim == 3:
+        picture = picture[:, :, :3] @ LUMINANCE
+    return np.asarray(DARKEST + (1 - DARKEST) * _displayed(picture))
 
 
 def _owners(mask: Any, shape: tuple[int, ...], players: int) -> Ints:
@@ -138,6 +214,9 @@ def _owners(mask: Any, shape: tuple[int, ...], players: int) -> Ints:
             f"mask: expected {players} features, as the explanation has, got {len(numbers)}"
         )
     return places.reshape(shape)
+
+
+# Colours over pictures
 
 
 def _overlay(values: Floats, far: float) -> Floats:

@@ -11,10 +11,12 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.plots import canvas
+from shearshap.plots import canvas, words
+from shearshap.plots.canvas import Row
+from shearshap.plots.words import scaled, type_size
 from shearshap.result import views
 from shearshap.result.cells import by_word, has_places
-from shearshap.result.colours import GREY, INK, LOWERS, RAISES, sign_colour
+from shearshap.result.colours import GREY, INK, LOWERS, RAISES, SIZES, sign_colour
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import mean_sizes, student_quantile
 from shearshap.result.text import decimals, format_number, format_numbers
@@ -22,21 +24,20 @@ from shearshap.result.views import Edges, Ints, Strengths
 
 HATCH = "////"
 MAX_NUMBERED = 10  #: features up to which cells of pairs have numbers
-PAIR_LETTERS = 20  #: letters of a name beside a matrix, at most
-MAX_EDGES = 30  #: the strongest pairs, drawn as edges
-WIDEST = 7.0  #: points: the width of the strongest edge
-MAX_NODE_AREA = 900.0  #: square points: the area of the largest node
+MAX_EDGES = 15  #: the strongest pairs, drawn as edges
+WEAKEST = 0.1  #: an edge that is drawn, relative to the strongest
+WIDEST = 9.0  #: points: the width of the strongest edge
+MAX_NODE_AREA = 1200.0  #: square points: the area of the largest node
 MIN_NODE_AREA = 6.0  #: square points: the area of a node with value 0
 CLEAR = 4.0  #: points between a node and its name
 MAX_NODES = 14  #: names of more would overlap
-NODE_LETTERS = 18  #: letters of a node's name, at most
 
 
 @canvas.plot
 def interactions(
     explanation: Explanation,
     *,
-    row: int | None = None,
+    row: Row | None = None,
     max_features: int = 12,
     ax: Axes | None = None,
     title: str | None = None,
@@ -47,7 +48,7 @@ def interactions(
     On the diagonal is what a feature adds alone, elsewhere what two add only together: orange if
     that raises the output, blue if it lowers it. Hatched cells may be 0: their 95 % interval holds
     it. Over all rows these are means. For
-    cross-contribution, which has no sign, cells are grey, and the diagonal is empty.
+    cross-contribution, which has no sign, cells are violet, and the diagonal is empty.
 
     Parameters
     ----------
@@ -61,6 +62,7 @@ def interactions(
     most = canvas.positive_count("max_features", max_features)
     # interactions first: they have main effects for the diagonal
     kinds: tuple[Edges, ...] = ("interactions", "cross-contribution")
+    explanation = canvas.single_output(explanation, "interactions")
     some, strengths = _with_strengths(explanation, "interactions", row, most, kinds)
     sizes = mean_sizes(some)
     players = views.largest(sizes, most)
@@ -68,30 +70,35 @@ def interactions(
     if not strengths.signed:
         np.fill_diagonal(cells, np.nan)
 
-    side = 0.42 * len(players)
-    ax = canvas.axes_of(ax, 3.1 + side, max(3.0, 1.9 + side))
+    side = 0.52 * len(players)
+    room = min(words.name_room(ax), scaled(180))
+    names = [words.fitted(some.feature_names[player], room) for player in players]
+    ax = canvas.axes_of(ax, 3.4 + side, max(3.4, 2.4 + side), names, texts=True)
     coloured = canvas.draw_cells(ax, cells, aspect="equal", signed=strengths.signed)
-    _name_both_sides(ax, [some.feature_names[player] for player in players])
+    _name_both_sides(ax, names)
     doubtful = _may_be_zero(some, strengths, cells, players)
     _hatch_cells(ax, doubtful)
     if len(players) <= MAX_NUMBERED:
         _write_cells(ax, cells, coloured)
 
-    canvas.write_question(ax, some if row is not None else explanation, None if row is None else 0)
+    if row is None:
+        words.write_title(ax, title, explanation)
+    else:
+        words.write_title(ax, title, some, 0)
     left_out = len(sizes) - len(players)
     what = "mean" if len(some) > 1 else ""
     key = "hatched: the 95 % interval holds 0" if doubtful.any() else ""
-    label = canvas.axis_label(some, what, left_out=left_out)
+    label = words.axis_label(ax, some, what, left_out=left_out)
     ax.set_xlabel("\n".join(filter(None, (label, key))))
     signed = strengths.signed
     of_one = "main effect" if some.interaction_index in (None, "k-SII") else "single feature"
     label = f"{of_one} (diagonal)\nand interaction" if signed else strengths.kind
     canvas.draw_colour_bar(ax, coloured, label, signed=signed, as_high=True)
-    return canvas.finished(ax, title, show)
+    return canvas.finished(ax, show=show)
 
 
 def _with_strengths(
-    explanation: Explanation, plot: str, row: int | None, most: int, kinds: Sequence[Edges]
+    explanation: Explanation, plot: str, row: Row | None, most: int, kinds: Sequence[Edges]
 ) -> tuple[Explanation, Strengths]:
     """Return the explanation of one output, and how strongly its features act together.
 
@@ -141,11 +148,10 @@ def _hatch_cells(ax: Axes, chosen: NDArray[np.bool_]) -> None:
 
 def _name_both_sides(ax: Axes, names: list[str]) -> None:
     """Name the lines of a matrix on the left, and its columns on top."""
-    short = [canvas.shorten(name, PAIR_LETTERS) for name in names]
-    canvas.label_lines(ax, short)
+    ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.xaxis.tick_top()
-    ax.set_xticks(range(len(names)), short, rotation=45, ha="left", rotation_mode="anchor")
+    ax.set_xticks(range(len(names)), names, rotation=45, ha="left", rotation_mode="anchor")
     ax.set_xlim(-0.5, len(names) - 0.5)
 
 
@@ -163,7 +169,7 @@ def _write_cells(ax: Axes, cells: Floats, coloured: ScalarMappable) -> None:
             ha="center",
             va="center",
             color=canvas.ink_on(hues[line][place]),
-            size=canvas.SMALL - 2,
+            size=type_size(-2),
         )
 
 
@@ -174,7 +180,7 @@ def _write_cells(ax: Axes, cells: Floats, coloured: ScalarMappable) -> None:
 def cooperators(
     explanation: Explanation,
     *,
-    row: int | None = None,
+    row: Row | None = None,
     edges: Edges | None = None,
     max_features: int = 14,
     ax: Axes | None = None,
@@ -184,7 +190,7 @@ def cooperators(
     """Draw the features on a circle, and between them how strongly they act together.
 
     A node's area is |value| and its colour the value's sign; an edge's width is the
-    cross-contribution (grey), or the |interaction| with the colour of its sign. Over all rows,
+    cross-contribution (violet), or the |interaction| with the colour of its sign. Over all rows,
     sizes and widths are means of absolute values, and colours the sign of the mean.
 
     Parameters
@@ -196,7 +202,8 @@ def cooperators(
     edges
         "cross-contribution" or "interactions"; None: the first of the two that there is.
     max_features
-        How many features to show, up to 14: the largest. Edges are the 30 strongest between them.
+        How many features to show, up to 14: the largest. Edges are the 15 strongest between them,
+        and of these only such as have a tenth of the strongest.
     """
     if edges not in (None, "cross-contribution", "interactions"):
         raise InputError(
@@ -209,9 +216,11 @@ def cooperators(
     explanation, strengths = _with_strengths(explanation, "cooperators", row, most, kinds)
     sizes = mean_sizes(explanation)
     players = np.sort(views.largest(sizes, most))
-    names = [explanation.feature_names[player] for player in players]
+    room = 0.5 * words.name_room(ax)
+    names = [words.fitted(explanation.feature_names[player], room) for player in players]
 
-    ax = canvas.axes_of(ax, 5.6, 5.2)
+    beside = max(map(words.text_width, names)) / 72
+    ax = canvas.axes_of(ax, 5.2 + 2 * beside, 6.4)
     angles = np.pi / 2 - 2 * np.pi * np.arange(len(players)) / len(players)
     place = np.column_stack((np.cos(angles), np.sin(angles)))  # from the top, clockwise
     strongest = _draw_edges(ax, place, strengths, players)
@@ -220,11 +229,12 @@ def cooperators(
     _write_names(ax, place, names, radii)
     ax.axis("off")
     ax.set(aspect="equal", xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))
-    marks = _legend_marks(strengths, strongest, float(sizes.max()), explanation.semivalue)
-    ax.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.06), **canvas.KEY)
+    marks = _legend_marks(explanation, players, strengths, strongest)
+    look = canvas.key_look()
+    ax.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.06), **look)
     # above the name of the first node
-    canvas.write_question(ax, explanation, None if row is None else 0, pad=2.5 * canvas.SMALL)
-    return canvas.finished(ax, title, show)
+    words.write_title(ax, title, explanation, None if row is None else 0, pad=2.5 * type_size())
+    return canvas.finished(ax, show=show)
 
 
 # Nodes and edges
@@ -239,14 +249,15 @@ def _draw_edges(ax: Axes, place: Floats, strengths: Strengths, players: Ints) ->
     strongest = float(sizes.max(initial=0.0))
 
     order = views.largest(sizes, MAX_EDGES)[::-1]
-    order = order[sizes[order] > 0]
+    order = order[sizes[order] > WEAKEST * strongest]
     if not len(order):
         return strongest
 
     ends = np.stack((place[i[order]], place[j[order]]), axis=1)
-    widths = WIDEST * sizes[order] / strongest
-    hues = [sign_colour(mean) for mean in means[order]] if strengths.signed else INK
-    opacity = 0.25 + 0.6 * widths / WIDEST
+    relative = sizes[order] / strongest
+    hues = [sign_colour(mean) for mean in means[order]] if strengths.signed else SIZES
+    opacity = 0.1 + 0.75 * relative
+    widths = scaled(WIDEST) * relative
     ax.add_collection(
         LineCollection(list(ends), linewidths=widths, colors=hues, alpha=opacity, zorder=2)
     )
@@ -277,31 +288,30 @@ def _write_names(ax: Axes, place: Floats, names: list[str], radii: Floats) -> No
         horizontal = "center" if abs(x) < 0.1 else "left" if x > 0 else "right"
         vertical = "center" if abs(y) < 0.9 else "bottom" if y > 0 else "top"
         ax.annotate(
-            canvas.shorten(name, NODE_LETTERS),
+            name,
             xy=(x, y),
             xytext=(away * x, away * y),
             textcoords="offset points",
             ha=horizontal,
             va=vertical,
             color=INK,
-            size=canvas.SMALL,
+            size=type_size(),
         )
 
 
 def _legend_marks(
-    strengths: Strengths, strongest: float, largest: float, value: str
+    explanation: Explanation, players: Ints, strengths: Strengths, strongest: float
 ) -> list[Line2D]:
     """Return the legend's entries for nodes and edges, with the largest of each as a measure."""
-    (size,) = format_numbers([largest])
+    (size,) = format_numbers([mean_sizes(explanation).max()])
     (strength,) = format_numbers([strongest])
     what = f"{strengths.kind} (strongest {strength})"
 
-    nodes = [
-        canvas.colour_mark(f"raises the output (largest |{value}| {size})", RAISES, "o"),
-        canvas.colour_mark("lowers the output", LOWERS, "o"),
-    ]
-    hues = {what: GREY}
+    hues = [sign_colour(mean) for mean in explanation.values.mean(axis=0)[players].tolist()]
+    nodes = [canvas.colour_mark(canvas.SIGNS[hue], hue, "o") for hue in dict.fromkeys(hues)]
+    nodes[0].set_label(f"{nodes[0].get_label()} (largest {size})")
+    lines = {what: SIZES}
     if strengths.signed:
-        hues = {f"positive {what}": RAISES, "negative": LOWERS}
-    edges = [Line2D([], [], color=hue, linewidth=3, label=label) for label, hue in hues.items()]
+        lines = {f"positive {what}": RAISES, "negative": LOWERS}
+    edges = [Line2D([], [], color=hue, linewidth=3, label=label) for label, hue in lines.items()]
     return nodes + edges

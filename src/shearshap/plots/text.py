@@ -6,26 +6,25 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.text import Annotation
 
-from shearshap.interop.shap import takes_shap_options
-from shearshap.plots import canvas
+from shearshap.plots import canvas, words
+from shearshap.plots.words import scaled, type_size
 from shearshap.result import views
-from shearshap.result.colours import INK
+from shearshap.result.colours import INK, sign_colour
 from shearshap.result.explanation import Explanation
-from shearshap.result.text import against, format_end, format_numbers
+from shearshap.result.text import format_end, format_numbers
 
-SIZE = 12  #: points: the size of words
-WIDTH = 6.8  #: inches
+SIZE = 14.0  #: points: the size of words
+WIDTH = 7.4  #: inches
 EDGE = 10.0  #: points around all
 BETWEEN = 5.0  #: points between two words
 MAX_NUMBERED = 60  #: words up to which each has its number below
-WORD_LETTERS = 30  #: letters of a word, at most
 
 
-@takes_shap_options
+@canvas.plot
 def text(
     explanation: Explanation,
     *,
-    row: int = 0,
+    row: canvas.Row = 0,
     ax: Axes | None = None,
     title: str | None = None,
     show: bool = False,
@@ -40,44 +39,33 @@ def text(
     explanation
         Of texts and one output; of several take `explanation.output(name)`. For other rows, the
         features' names are the words.
-    row
-        Which of the explanation's texts.
-    ax
-        Where to draw; None: a new figure, as high as the text needs.
-    title
-        Written above; None: nothing.
-    show
-        Whether to show the figure at once, as a script must.
     """
     explanation = canvas.single_output(explanation, "text")
-    one = views.of_row(explanation, canvas.row_number(explanation, row))
+    number = canvas.row_number(explanation, row)
+    one = views.of_row(explanation, number)
     figure = None
     if ax is None:
         figure = plt.figure(figsize=(WIDTH, 2.0))
         ax = figure.add_axes((0, 0, 1, 1))
     ax.axis("off")
-    _write_head(ax, one)
-    bottom = _write_words(ax, one)
-    if figure is not None:
-        height = bottom + 3.2 * canvas.SMALL
-        whole = height + (0 if title is None else 3 * canvas.SMALL)
-        figure.set_size_inches(WIDTH, whole / 72)
-        ax.set_position((0, 0, 1, height / whole))
-    marks = [canvas.colour_mark(label, hue) for label, hue in canvas.SIGNS.items()]
-    ax.legend(handles=marks, loc="lower left", ncols=2, borderaxespad=0.2, **canvas.KEY)
-    return canvas.finished(ax, title, show)
-
-
-def _write_head(ax: Axes, one: Explanation) -> None:
-    """Write base value and prediction above the text."""
+    words.write_title(ax, title, explanation, number)
     values = one.values[0]
     base = format_end(float(one.base_values[0]), values)
     prediction = format_end(float(one.predictions[0]), values)
-    what = canvas.output_label(one, 24) or "prediction"
-    words = f"{what}: {prediction}, from a base value of {base}"
-    head = _write(ax, ", ".join(filter(None, (words, against(one)))), canvas.SMALL + 1, INK)
-    head.set_horizontalalignment("left")
-    head.xyann = (EDGE, -EDGE)
+    what = "" if words.output_label(one) in ax.get_title() else words.output_label(one)
+    head = f"{what or 'prediction'} {prediction}, from a base value of {base}"
+    _write(ax, head, type_size(), INK, ha="left").xyann = (EDGE, -EDGE)
+    bottom = _write_words(ax, one)
+    if figure is not None:
+        lines = ax.get_title().count("\n") + 1
+        height = bottom + 2.4 * type_size()
+        whole = height + (1.3 * lines + 1) * type_size(1)
+        figure.set_size_inches(WIDTH, whole / 72)
+        ax.set_position((0, 0, 1, height / whole))
+    hues = [sign_colour(value) for value in values.tolist() if value]
+    marks = canvas.sign_marks(hues)
+    ax.legend(handles=marks, loc="lower left", ncols=2, borderaxespad=0.2, **canvas.key_look())
+    return canvas.finished(ax, show=show)
 
 
 def _write_words(ax: Axes, one: Explanation) -> float:
@@ -91,19 +79,19 @@ def _write_words(ax: Axes, one: Explanation) -> float:
     scale = Normalize(-far, far)
     numbers = format_numbers(values, sign=True)
     numbered = len(values) <= MAX_NUMBERED
-    height = (3.0 if numbered else 2.0) * SIZE
-    room = canvas.width_in_points(ax) - 2 * EDGE
+    size = scaled(SIZE)
+    height = (3.0 if numbered else 2.0) * size
+    room = words.width_in_points(ax) - 2 * EDGE
 
     left = 0.0
-    top = EDGE + 2.2 * SIZE
-    words = zip(one.feature_names, numbers, values.tolist(), strict=True)
-    for name, number, value in words:
+    top = EDGE + 2.2 * size
+    for name, number, value in zip(one.feature_names, numbers, values.tolist(), strict=True):
         hue = canvas.BY_SIGN(scale(value))
-        word = _write(ax, canvas.shorten(name, WORD_LETTERS), SIZE, canvas.ink_on(hue))
+        word = _write(ax, words.fitted(name, 0.75 * room), size, canvas.ink_on(hue))
         word.set_bbox({"boxstyle": "round,pad=0.18", "facecolor": hue, "edgecolor": "none"})
         lines = {0.0: word}  # how far below the top
         if numbered:
-            lines[1.55 * SIZE] = _write(ax, number, canvas.SMALL - 1, INK)
+            lines[1.55 * size] = _write(ax, number, type_size(-1), INK)
 
         width = max(line.get_window_extent().width for line in lines.values())
         width = width * 72 / ax.figure.dpi + 4
@@ -116,16 +104,16 @@ def _write_words(ax: Axes, one: Explanation) -> float:
     return top + height
 
 
-def _write(ax: Axes, words: str, size: float, colour: str) -> Annotation:
-    """Write words; their place is in points from the top left of the axes, to be set."""
+def _write(ax: Axes, text: str, size: float, colour: str, ha: str = "center") -> Annotation:
+    """Write a text; its place is in points from the top left of the axes, to be set."""
     return ax.annotate(
-        words,
+        text,
         xy=(0, 1),
         xycoords="axes fraction",
         xytext=(0, 0),
         textcoords="offset points",
         annotation_clip=False,
-        ha="center",
+        ha=ha,
         va="top",
         size=size,
         color=colour,

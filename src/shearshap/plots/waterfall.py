@@ -9,8 +9,10 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 
-from shearshap.plots import canvas
+from shearshap.plots import canvas, words
 from shearshap.plots.bar import THICKNESS
+from shearshap.plots.canvas import Row
+from shearshap.plots.words import scaled, type_size
 from shearshap.result import views
 from shearshap.result.cells import same_players
 from shearshap.result.colours import FAINT, INK, LOWERS, RAISES
@@ -18,9 +20,10 @@ from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import mean_sizes
 from shearshap.result.text import decimals, format_end, format_estimate, format_number
 
-HALF = 0.8  #: half the height of the strip, in lines of text
+WAY = "from base value to prediction"  #: what the x-axis shows
+HALF = 0.9  #: half the height of the strip, in lines of text
 GAP_LINES = 1.0  #: lines of text between the strip and the first name
-LINE = 0.2  #: inches: the height of a line of text
+LINE = 0.24  #: inches: the height of a line of text
 MAX_OPAQUE_ROWS = 60  #: rows up to which lines are drawn without transparency
 
 
@@ -28,7 +31,7 @@ MAX_OPAQUE_ROWS = 60  #: rows up to which lines are drawn without transparency
 def waterfall(
     explanation: Explanation,
     *,
-    row: int = 0,
+    row: Row = 0,
     max_features: int = 10,
     ax: Axes | None = None,
     title: str | None = None,
@@ -43,10 +46,6 @@ def waterfall(
 
     Parameters
     ----------
-    explanation
-        Of one output; of several take `explanation.output(name)`.
-    row
-        Which of the explanation's rows.
     max_features
         How many features to show one by one; a single one beyond is shown too.
     """
@@ -55,8 +54,16 @@ def waterfall(
     most = canvas.positive_count("max_features", max_features)
     view = views.waterfall(explanation, row, most)
 
-    ax = canvas.axes_of(ax, 6.4, 1.4 + 0.3 * (len(view.steps) + 2))
-    canvas.write_question(ax, explanation, row)
+    room = words.name_room(ax)
+    steps = [words.fitted_pair(step.name, step.cell, room) for step in view.steps]
+    places = decimals(view.sizes)
+    numbers = [format_estimate(step.size, step.margin, places) for step in view.steps]
+    base = format_end(view.base, view.sizes)
+    prediction = format_end(view.prediction, view.sizes)
+    names = ["base value", *steps, "prediction"]
+    ax = canvas.lines_of(ax, names, [base, *numbers, prediction], width=5.0)
+    words.write_title(ax, title, explanation, row)
+
     ax.use_sticky_edges = False
     lines = np.arange(1, len(view.steps) + 1)  # between the base value and the prediction
     last = len(lines) + 1
@@ -69,30 +76,17 @@ def waterfall(
     known = margins > 0
     if known.any():
         ax.errorbar(ends[1:][known], lines[known], xerr=margins[known], **canvas.WHISKER)
-    ax.plot([view.base, view.prediction], [0, last], "D", color=INK, markersize=4, zorder=3)
+    diamond = scaled(6)
+    ax.plot([view.base, view.prediction], [0, last], "D", color=INK, markersize=diamond, zorder=3)
 
-    steps = [canvas.player_label(step.name, step.cell) for step in view.steps]
-    places = decimals(view.sizes)
-    numbers = [format_estimate(step.size, step.margin, places) for step in view.steps]
-    base = format_end(view.base, view.sizes)
-    prediction = format_end(view.prediction, view.sizes)
-    names = ["base value", *steps, "prediction"]
-    canvas.label_lines(ax, names, [base, *numbers, prediction])
-
-    ax.set_xlabel(_way(explanation, intervals=bool(known.any())))
+    intervals = bool(known.any())
+    ax.set_xlabel(words.axis_label(ax, explanation, WAY, intervals=intervals))
     canvas.tidy(ax, "x", numbers="x")
-    canvas.colour_key(ax, canvas.SIGNS)
-    return canvas.finished(ax, title, show)
-
-
-def _way(explanation: Explanation, *, intervals: bool = False) -> str:
-    """Return what the x-axis shows: "P(yes), from base value to prediction (95 % intervals)"."""
-    output = canvas.output_label(explanation)
-    return canvas.wrapped(
-        f"{output}," if output else "",
-        "from base value to prediction",
-        "(95 % intervals)" if intervals else "",
-    )
+    for texts in (ax.get_yticklabels(), ax.texts):
+        texts[0].set_fontweight("bold")
+        texts[-1].set_fontweight("bold")
+    canvas.key_below(ax, canvas.sign_marks(hues))
+    return canvas.finished(ax, show=show)
 
 
 # One strip
@@ -102,7 +96,7 @@ def _way(explanation: Explanation, *, intervals: bool = False) -> str:
 def force(
     explanation: Explanation,
     *,
-    row: int = 0,
+    row: Row = 0,
     max_features: int = 8,
     ax: Axes | None = None,
     title: str | None = None,
@@ -115,10 +109,6 @@ def force(
 
     Parameters
     ----------
-    explanation
-        Of one output; of several take `explanation.output(name)`.
-    row
-        Which of the explanation's rows.
     max_features
         How many features to show one by one; a single one beyond is shown too.
     """
@@ -126,27 +116,29 @@ def force(
     row = canvas.row_number(explanation, row)
     view = views.waterfall(explanation, row, canvas.positive_count("max_features", max_features))
     lines = np.count_nonzero(view.sizes)
-    ax = canvas.axes_of(ax, 7.6, 1.55 + LINE * (2 * HALF + 2 * GAP_LINES + lines))
-    canvas.write_question(ax, explanation, row)
+    height = 1.8 + LINE * (2 * HALF + 2 * GAP_LINES + lines)
+    ax = canvas.axes_of(ax, 9.4, height, texts=True)
+    words.write_title(ax, title, explanation, row)
     ax.use_sticky_edges = False
     below = _draw_side(ax, view, away=-1)
     above = _draw_side(ax, view, away=1)
 
-    ax.plot([view.prediction], [0], "D", color=INK, markersize=7, markeredgecolor="white", zorder=5)
-    ax.plot([view.base], [0], "D", color="white", markersize=6, markeredgecolor=INK, zorder=4)
+    size = scaled(9)
+    ax.plot(view.prediction, 0, "D", color=INK, markersize=size, markeredgecolor="white", zorder=5)
+    ax.plot(view.base, 0, "D", color="white", markersize=size - 1, markeredgecolor=INK, zorder=4)
     edge = HALF + GAP_LINES - 0.4
     ax.set_ylim(-edge - below, edge + above)
     ax.set_yticks([])
-    ax.set_xlabel(_way(explanation))
+    ax.set_xlabel(words.axis_label(ax, explanation, WAY))
     canvas.tidy(ax, "x", numbers="x")
     ax.grid(visible=False)  # its lines would cross names
 
     base = canvas.colour_mark(f"base value {format_end(view.base, view.sizes)}", "white", "D")
     base.set_markeredgecolor(INK)
     prediction = f"prediction {format_end(view.prediction, view.sizes)}"
-    signs = [canvas.colour_mark(label, hue) for label, hue in canvas.SIGNS.items()]
+    signs = canvas.sign_marks([step.colour for step in view.steps if step.size])
     canvas.key_below(ax, [base, canvas.colour_mark(prediction, INK, "D"), *signs])
-    return canvas.finished(ax, title, show)
+    return canvas.finished(ax, show=show)
 
 
 def _draw_side(ax: Axes, view: views.Waterfall, *, away: int) -> int:
@@ -166,19 +158,21 @@ def _draw_side(ax: Axes, view: views.Waterfall, *, away: int) -> int:
     ax.barh(np.zeros(len(steps)), sizes, 2 * HALF, middles - sizes / 2, color=colour, **look)
 
     places = decimals(view.sizes)
+    room = 0.6 * words.width_in_points(ax)  # two names side by side fill the figure
     for number, (step, middle) in enumerate(zip(steps, middles.tolist(), strict=True)):
-        name = canvas.player_label(step.name, step.cell, letters=20, cell_letters=14)
+        estimate = format_estimate(step.size, step.margin, places)
+        name = words.fitted_pair(step.name, step.cell, room - words.text_width(estimate))
         height = away * (HALF + GAP_LINES + number)
         ax.plot([middle] * 2, [away * HALF, height], **canvas.ZERO)
         ax.annotate(
-            f"{name}  {format_estimate(step.size, step.margin, places)}",
+            f"{name}  {estimate}",
             xy=(middle, height),
             xytext=(-4 * away, 0),
             textcoords="offset points",
             ha="left" if away < 0 else "right",
             va="center",
             color=INK,
-            size=canvas.SMALL,
+            size=type_size(),
         )
     return len(steps)
 
@@ -190,7 +184,7 @@ def _draw_side(ax: Axes, view: views.Waterfall, *, away: int) -> int:
 def decision(
     explanation: Explanation,
     *,
-    highlight: int | Sequence[int] = (),
+    highlight: Row | Sequence[Row] = (),
     max_features: int = 15,
     ax: Axes | None = None,
     title: str | None = None,
@@ -204,10 +198,8 @@ def decision(
 
     Parameters
     ----------
-    explanation
-        Of one output; of several take `explanation.output(name)`.
     highlight
-        A row's number, or several: drawn in black, with the row's label.
+        A row's number or label, or several: drawn in black, with the row's label.
     max_features
         How many features to show one by one.
     """
@@ -215,24 +207,27 @@ def decision(
     most = canvas.positive_count("max_features", max_features)
     whole = explanation
     explanation = same_players(explanation)
-    rows = [canvas.row_number(explanation, row) for row in np.atleast_1d(highlight).tolist()]
+    chosen = [highlight] if isinstance(highlight, int | str) else list(highlight)
+    rows = [canvas.row_number(explanation, row) for row in chosen]
     names, levels = _paths(explanation, most)
 
-    ax = canvas.axes_of(ax, 6.8, 2.0 + 0.3 * len(names))
-    canvas.write_question(ax, whole)
+    room = words.name_room(ax)
+    labels = [words.fitted(name, room) for name in names]
+    ax = canvas.axes_of(ax, 5.8, 2.0 + canvas.LINE * len(names), beside=labels)
+    words.write_title(ax, title, whole)
     coloured = _draw_lines(ax, levels, explanation.predictions)
     for row in rows:
         _draw_highlight(ax, levels[row], str(explanation.index[row]))
 
-    ax.set_yticks(np.arange(len(names)) + 0.5, [canvas.shorten(name) for name in names])
+    ax.set_yticks(np.arange(len(names)) + 0.5, labels)
     ax.set_ylim(0, len(names) + (0.7 if rows else 0.08))
-    ax.set_xlabel(_way(explanation))
+    ax.set_xlabel(words.axis_label(ax, explanation, WAY))
     canvas.tidy(ax, "x", numbers="x")
     for level in range(1, len(names)):
         ax.axhline(level, color=FAINT, linewidth=0.6, zorder=1)
     if np.ptp(explanation.predictions) > 0:
         canvas.draw_colour_bar(ax, coloured, "prediction")
-    return canvas.finished(ax, title, show)
+    return canvas.finished(ax, show=show)
 
 
 def _paths(explanation: Explanation, most: int) -> tuple[list[str], Floats]:
@@ -270,7 +265,7 @@ def _draw_lines(ax: Axes, levels: Floats, predictions: Floats) -> ScalarMappable
     lines = LineCollection(
         list(np.stack((levels, heights), axis=2)),
         colors=INK if alike else colours.to_rgba(predictions),
-        linewidths=1.3 if rows <= MAX_OPAQUE_ROWS else 0.9,
+        linewidths=scaled(1.6 if rows <= MAX_OPAQUE_ROWS else 1.0),
         alpha=0.9 if rows <= MAX_OPAQUE_ROWS else max(0.25, 0.9 * (MAX_OPAQUE_ROWS / rows) ** 0.5),
         rasterized=rows > canvas.MAX_VECTOR_POINTS,
         zorder=3,
@@ -283,14 +278,14 @@ def _draw_lines(ax: Axes, levels: Floats, predictions: Floats) -> ScalarMappable
 
 def _draw_highlight(ax: Axes, levels: Floats, label: str) -> None:
     """Draw one row in black, with its label above its end."""
-    ax.plot(levels, np.arange(len(levels)), color=INK, linewidth=2, zorder=4)
+    ax.plot(levels, np.arange(len(levels)), color=INK, linewidth=scaled(2.4), zorder=4)
     number = format_number(float(levels[-1]), decimals(levels))
     ax.annotate(
-        f"row {canvas.shorten(label, 12)}: {number}",
+        f"row {words.fitted(label, 12 * type_size())}: {number}",
         xy=(levels[-1], len(levels) - 1),
         xytext=(0, 3),
         textcoords="offset points",
         ha="center",
         color=INK,
-        size=canvas.SMALL,
+        size=type_size(),
     )

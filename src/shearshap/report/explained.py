@@ -357,7 +357,6 @@ def _facts(
     cost = f"{facts['evaluations']:,} evaluations per row at most"
     kind = f" ({explanation.model})" if explanation.model else ""
     versions = explanation.versions or {"shearshap": facts["version"]}
-    groups = facts.get("groups") or {}
     lines = {
         "Command": f"`{facts['command']}`",
         "Model": plain(result.model + kind),
@@ -365,9 +364,20 @@ def _facts(
         "Row id": plain(result.id_column or ""),
         "Background": plain(result.background),
         "Outputs": plain(f"{outputs}; scale: {scale}"),
-        "Groups": plain("; ".join(f"{name}: {', '.join(of)}" for name, of in groups.items())),
+        "Groups": plain(_group_words(facts.get("groups") or {})),
         "Not used": plain(", ".join(result.extra_columns)),
         "Method": f"{facts['method']}, {cost}, seed {facts['seed']}",
         "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }
     return tuple((name, line) for name, line in lines.items() if line)
+
+
+def _group_words(groups: Mapping[str, Any]) -> str:
+    """Return groups in words, with the groups within a group in brackets."""
+    words = []
+    for name, inside in groups.items():
+        if isinstance(inside, Mapping):
+            words.append(f"{name} ({_group_words(inside)})")
+        else:
+            words.append(name if inside is None else f"{name}: {', '.join(inside)}")
+    return "; ".join(words)

@@ -182,6 +182,24 @@ def _padded(array: NDArray[Any], own: Axes, players: int) -> NDArray[Any]:
     return whole
 
 
+def spread(result: Result, names: Sequence[str]) -> Result:
+    """Return a result with all players of some names, in their order; those it lacks are filled."""
+    own: list[str] = result.feature_names  # type: ignore[attr-defined]
+    if own == list(names):
+        return result
+    place = [names.index(name) for name in own]
+    fields: dict[str, Any] = {}
+    for name, (letters, array) in arrays(result).items():
+        for axis in range(min(len(letters), array.ndim)):
+            if letters[axis] == "p":
+                shape = (*array.shape[:axis], len(names), *array.shape[axis + 1 :])
+                whole = np.full(shape, declared(type(result))[name].fill, dtype=array.dtype)
+                whole[(slice(None),) * axis + (place,)] = array
+                array = whole
+        fields[name] = None if "s" in letters else array
+    return replace(result, **fields, feature_names=list(names))
+
+
 def _concatenated(contents: list[NDArray[Any]]) -> NDArray[Any]:
     """Return arrays as one; labels of different kinds, such as 7 and "a", stay what they are."""
     kinds = {content.dtype.kind for content in contents}

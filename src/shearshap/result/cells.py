@@ -30,7 +30,9 @@ Ints = NDArray[np.int64]
 MIRROR = 1e-4  #: of the spread of values: how far two outputs may be from mirroring each other
 ROUNDING = 1e-6  #: of the largest prediction, in single precision
 MAX_OUTPUTS = 4  #: outputs that a table shows below each other, if they are no classes
-PLACE = re.compile(r"(word|token) \d+")  #: the name of a feature that is a place in a text
+PLACE = re.compile(
+    r"(token|word|sentence|line|paragraph|part) \d+"
+)  #: the name of a feature that is a place in a text
 
 
 # Labels
@@ -115,6 +117,8 @@ def predicted_outputs(explanation: "Explanation") -> Ints | None:
 
     Of more than MAX_OUTPUTS outputs that may not be classes, it is the highest.
     """
+    if explanation.answers is not None and explanation.answers.ndim == 2:
+        return np.zeros(len(explanation), dtype=np.int64)  # the whole answer
     if not has_classes(explanation) and len(explanation.output_names) <= MAX_OUTPUTS:
         return None
     return np.asarray(explanation.predictions.argmax(axis=1))
@@ -185,6 +189,8 @@ def by_word(explanation: "Explanation", most: int | None = None) -> "Explanation
     for name, (letters, array) in axes.arrays(explanation).items():
         if letters.startswith("rpp"):
             fields[name] = None if most is None else _pair_sums(array, owners, len(words))
+        elif name in ("starts", "ends"):  # a word may be in several places
+            fields[name] = None
         elif letters.startswith("rp") and np.issubdtype(array.dtype, np.number):
             fields[name] = _sums(array, owners, len(words))
         elif letters.startswith("rp"):
@@ -228,6 +234,7 @@ def folded(explanation: "Explanation", depth: int) -> "Explanation":
             fields[name] = None
         elif name in ("values", "standard_errors"):
             fields[name] = _sums(array, owners, len(groups))
+    fields |= _group_spans(explanation, members)
     if explanation.data is not None:
         single = np.array([len(own) == 1 for own in members])
         first = [own[0] for own in members]
@@ -251,6 +258,15 @@ def folded(explanation: "Explanation", depth: int) -> "Explanation":
         groups={title: own for title, own in inside.items() if len(own) > 1},
         hierarchy=above if any(above) else None,
     )
+
+
+def _group_spans(explanation: "Explanation", members: list[Ints]) -> dict[str, Any]:
+    """Return where in their texts groups of parts begin and end, by the names of the fields."""
+    if explanation.starts is None or explanation.ends is None:
+        return {}
+    starts = [explanation.starts[:, own].min(axis=1) for own in members]
+    ends = [explanation.ends[:, own].max(axis=1) for own in members]
+    return {"starts": np.stack(starts, axis=1), "ends": np.stack(ends, axis=1)}
 
 
 def _owners(explanation: "Explanation") -> tuple[list[str], Ints]:

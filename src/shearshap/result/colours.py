@@ -9,12 +9,14 @@ RAISES = "#D55E00"  #: vermilion: a value that raises the output
 LOWERS = "#0072B2"  #: blue: a value that lowers it
 
 INK = "#333333"  #: text and whiskers
-GREY = "#9E9E9E"  #: axes, sizes without a sign, and points without a number
+GREY = "#9E9E9E"  #: axes, and points without a number
+SIZES = "#6A4BC4"  #: violet: sizes without a sign
 FAINT = "#DDDDDD"  #: the grid
 PAPER = "#F7F7F7"  #: the middle between raising and lowering, where values are 0
 
-#: from the lowest number to the highest; the middle is light, so that both ends stand out
-LOW_TO_HIGH = (LOWERS, "#C9BBD3", RAISES)
+#: from the lowest number to the highest: vivid throughout, and brighter step by step, also to eyes
+#: that cannot tell red from green
+LOW_TO_HIGH = ("#2448E6", "#CC3399", "#FF8C00")
 
 #: categories, or the lines of a chart
 KINDS = (LOWERS, RAISES, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4B00", "#000000")

@@ -156,6 +156,14 @@ class Explanation:
     data: Floats | None = field(default=None, metadata=axes("rp", fill=nan))
     #: (r, p) what each player holds, as people read it, if that is not `data`
     display_data: NDArray[np.object_] | None = field(default=None, metadata=axes("rp", fill=""))
+    #: (r,) the texts, if rows are texts
+    texts: NDArray[np.object_] | None = field(default=None, kw_only=True, metadata=axes("r"))
+    #: (r, p) where in its text each part begins, if rows are texts
+    starts: NDArray[np.int64] | None = field(default=None, kw_only=True, metadata=axes("rp"))
+    #: (r, p) where it ends
+    ends: NDArray[np.int64] | None = field(default=None, kw_only=True, metadata=axes("rp"))
+    #: (r,) or (r, k) the answer of a language model, and its tokens or sentences
+    answers: NDArray[np.object_] | None = field(default=None, kw_only=True, metadata=axes("rk"))
     #: (r,) the labels of the rows: a frame's index, an id column, or 0, 1, ... by default
     index: NDArray[Any] = field(default=None, metadata=axes("r"))  # type: ignore[arg-type]
     #: the name of the labels; a tuple of names if labels have several levels
@@ -498,7 +506,8 @@ class Explanation:
             value and standard_error.
 
         The columns of the tidy table are row (its label), output, feature, value, standard_error
-        (missing if there is none), data, base_value and prediction.
+        (missing if there is none), data, base_value and prediction. Those of texts have start and
+        end too, the place of a part in its text, and answer, what is explained of it.
         """
         from shearshap.result import frames as tabular
 

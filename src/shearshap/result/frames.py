@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
-from shearshap.result.cells import is_missing
+from shearshap.result.cells import has_places, is_missing, padding
 
 if TYPE_CHECKING:
     from shearshap.result.explanation import Explanation
@@ -36,9 +36,35 @@ def tidy(explanation: "Explanation", backend: str) -> Any:
         columns["data"] = _objects(texts)
     elif explanation.data is not None:
         columns["data"] = explanation.data[row, player]
+    if explanation.starts is not None and explanation.ends is not None:
+        columns["start"] = explanation.starts[row, player]
+        columns["end"] = explanation.ends[row, player]
     columns["base_value"] = explanation.base_values.reshape(rows, outputs)[row, output]
     columns["prediction"] = explanation.predictions.reshape(rows, outputs)[row, output]
+    if explanation.texts is not None:
+        columns = _of_texts(explanation, columns, row, player, output)
     return table(columns, backend)
+
+
+def _of_texts(
+    explanation: "Explanation",
+    columns: Columns,
+    row: NDArray[np.int64],
+    player: NDArray[np.int64],
+    output: NDArray[np.int64],
+) -> Columns:
+    """Return columns without parts that a text lacks; a part without a name is called by its text.
+
+    What is explained of an answer is a column of its own.
+    """
+    exists = ~padding(explanation)[row, player]
+    if has_places(explanation) and explanation.display_data is not None:
+        columns["feature"] = explanation.display_data[row, player]
+    if explanation.answers is not None:
+        answers = explanation.answers.reshape(len(explanation), -1)[row, output]
+        columns["answer"] = answers
+        exists &= answers != ""
+    return {name: column[exists] for name, column in columns.items()}
 
 
 def pairs(explanation: "Explanation", backend: str) -> Any:

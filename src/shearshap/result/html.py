@@ -16,6 +16,7 @@ import numpy as np
 
 from shearshap.result.colours import DARK_LOWERS, DARK_RAISES, GREY, KINDS, LOWERS, RAISES
 from shearshap.result.importance import Importance
+from shearshap.result.passages import are_passages, passages_html
 from shearshap.result.text import (
     JOINT,
     Cell,
@@ -145,6 +146,9 @@ def explanation_html(explanation: "Explanation") -> str:
         above = filter(None, (question(explanation), ends_text(explanation)))
         content = "".join(map(_soft, above)) + _means_html(explanation.mean(), explanation.game)
         return _framed("Explanation", _summary(explanation), content + notes)
+    if are_passages(explanation):
+        content = f"{_soft(question(explanation))}{passages_html(explanation)}{_key(SIGNS)}{notes}"
+        return _framed("Explanation", _summary(explanation), content)
     view = first_rows(explanation)
     scale = Scale.from_numbers(cell.number for cell in view.cells)
     output = '<th class="shear-left">output</th>' if view.has_outputs else ""

@@ -193,6 +193,7 @@ class LossImportance(Importance):
     loss: float  #: the mean loss with all players present: the model's own
     evaluations: int  #: of the model, in all
     background: str  #: what absent features are replaced with, in words
+    notes: tuple[str, ...] = ()  #: on the distribution of absent features, if one was fitted
     converged: bool | None = None  #: whether standard errors came below `tol`; None without `tol`
     seconds: float | None = None  #: that it took
 
@@ -209,7 +210,8 @@ class LossImportance(Importance):
     @property
     def interval_words(self) -> str:
         """What the intervals cover, in a sentence."""
-        return "Intervals cover the choice of rows, background rows and coalitions."
+        covered = "Intervals cover the choice of rows, background rows and coalitions."
+        return "\n".join((covered, *self.notes))
 
     def __repr__(self) -> str:
         """Return the losses and the cost in one line; `print` shows the table."""

@@ -21,6 +21,7 @@ from importlib.resources import files
 from itertools import compress
 from math import ceil, floor, log10
 from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -181,7 +182,9 @@ def question(explanation: "Explanation") -> str:
     shown = without_mirror(explanation)
     count = len(shown.output_names)
     name = shown.output_names[0]
-    if count > MAX_OUTPUTS:
+    if shown.answers is not None:
+        name = "an answer"
+    elif count > MAX_OUTPUTS:
         name = f"highest of {count} outputs"
     elif count > 1:
         name = f"{count} outputs"
@@ -349,6 +352,10 @@ def explanation_text(explanation: "Explanation") -> str:
     above = list(filter(None, (repr(explanation), question(explanation))))
     if explanation.game is not None:
         return "\n".join([*above, ends_text(explanation), "", game_text(explanation)])
+    from shearshap.result.passages import are_passages, passages_text
+
+    if are_passages(explanation):
+        return "\n".join([*above, "", passages_text(explanation)])
     width = get_terminal_size((WIDTH, 24)).columns
     table = ""
     for players in range(8, 0, -1):
@@ -361,6 +368,9 @@ def explanation_text(explanation: "Explanation") -> str:
     error = max((cell.error for cell in view.cells), default=0.0)
     if error > 0:
         below.append(f"largest standard error shown: {error:.2g}")
+    # what standard errors do not count belongs beside them; warnings have shown the other notes
+    about_errors = [note for note in explanation.notes if note.startswith("Standard errors")]
+    below += [line for note in about_errors for line in wrap(note, width)]
     return "\n".join([*above, "", table, *below])
 
 

@@ -299,6 +299,25 @@ def ordered_numbers(explanation: Explanation, player: int) -> Floats:
     return unknown if np.array_equal(alphabet, order) else data
 
 
+def category_means(explanation: Explanation, player: int, most: int = 8) -> dict[str, float]:
+    """Return the mean value of each category, the most frequent first; none if cells are ordered.
+
+    Beyond `most`, the rarest are left out.
+    """
+    if (
+        not has_cells(explanation, player)
+        or np.isfinite(ordered_numbers(explanation, player)).any()
+    ):
+        return {}
+    own = column(explanation, player, most)
+    counts = np.bincount(own.numbers.astype(np.int64)) if own.categories else np.zeros(0, np.int64)
+    return {
+        own.categories[category]: float(explanation.values[own.numbers == category, player].mean())
+        for category in np.argsort(-counts, kind="stable").tolist()
+        if category != own.others
+    }
+
+
 # Contents of cells
 
 

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from shearshap.data.background import Conditional, ParsedBackground
+from shearshap.data.players import flattened
 from shearshap.engine.prepared import PreparedExplainer, with_fixed_background
 from shearshap.errors import ModelError, collect_warnings
 from shearshap.explainer import Explainer
@@ -90,7 +91,7 @@ def prepare(job: Job, *, sample: int = 200) -> Prepared:
         background=described(opened.background, prepared.overview).description,
         rows=rows,
         features=features,
-        groups={name: list(columns) for name, columns in job.groups.items()},
+        groups=flattened(job.groups)[0],
         encode=encode,
         explainer=prepared,
         notes=tuple(dict.fromkeys((*notes, *prepared.overview.notes))),

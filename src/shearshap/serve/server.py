@@ -73,8 +73,8 @@ class Service:
     Parameters
     ----------
     job
-        The model, the rows to load, the background and all options but `interactions`. No file
-        is written.
+        The model, the rows to load, the background and all options but `interactions` and `loss`.
+        No file is written.
     host, port
         Where to listen. Another host than loopback needs a token.
     token
@@ -126,6 +126,11 @@ class Service:
             raise InputError(
                 "interactions: a service does not answer with interactions; leave the option out, "
                 "or write them with shear explain"
+            )
+        if self.job.loss is not None:
+            raise InputError(
+                "loss: the rows of requests have no labels; explain rows that have some with shear "
+                "explain --loss"
             )
         if self.token is not None and len(self.token) < MIN_TOKEN:
             raise InputError(

@@ -29,9 +29,9 @@ from shearshap.engine.sampling import Sampling
 from shearshap.errors import BudgetError, InputError, ModelError, ShearError, warn
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.game import CoalitionValues
-from shearshap.games.indices import SHAPLEY
+from shearshap.games.indices import SHAPLEY, Index, interaction_index
 from shearshap.games.marginal import ModelGame
-from shearshap.interactions.indices import k_sii
+from shearshap.interactions.indices import check_order, k_sii, pair_matrix
 from shearshap.methods import Auto, Exact
 from shearshap.models import adapted_model
 from shearshap.models.base import MARGINS
@@ -75,11 +75,11 @@ BLOCK_BYTES = 1 << 28
 
 def wants_trees(model: Any, run: Run) -> bool:
     """Return whether a model has trees, and the method leaves it open how to be exact."""
-    return isinstance(run.method, Auto | Exact) and knows_index(run) and has_trees(model)
+    return isinstance(run.method, Auto | Exact) and has_trees(model)
 
 
-def knows_index(run: Run) -> bool:
-    """Return whether sums of leaves have what is asked for: of more than pairs, they do not."""
+def _by_pairs(run: Run) -> bool:
+    """Return whether values and the SII of pairs are all that is asked for."""
     return run.order == 1 or (run.order == 2 and run.interaction_index in ("k-SII", "SII"))
 
 
@@ -87,7 +87,8 @@ def follows_covers(options: Options, run: Run) -> bool:
     """Return whether absent players follow the covers of a model's trees, if these can be read."""
     is_hierarchy = is_nested(options.groups) or is_linkage(options.groups)
     is_open = is_default(options.background) and options.loss is None and not is_hierarchy
-    return is_open and run.semivalue == SHAPLEY and wants_trees(options.model, run)
+    knows_index = run.semivalue == SHAPLEY and _by_pairs(run)
+    return is_open and knows_index and wants_trees(options.model, run)
 
 
 def on_margin(options: Options) -> Options:
@@ -288,6 +289,9 @@ class SumValues(Protocol):
     def interactions(self, seen: Floats) -> Floats:
         """Return the pairs' Shapley interactions (r, p, p, f)."""
 
+    def index(self, seen: Floats, index: Index) -> Floats:
+        """Return an index of sets (r, q, f), in the order of `sets_up_to`."""
+
     def second_differences(self, seen: Floats) -> Floats:
         """Return v(U) - v(U-i) - v(U-j) + v(U-ij), (r, p, p, f)."""
 
@@ -411,10 +415,7 @@ class ExactSum:
             "standard_errors": np.zeros_like(values),
         }
         if run.interactions:
-            index = self.outputs(self.trees.interactions(seen))
-            tensors = (torch.from_numpy(values), torch.from_numpy(index))
-            fields["interactions"] = k_sii(*tensors, run.interaction_index).numpy()
-            fields["interaction_errors"] = np.zeros_like(index)
+            fields |= self._interactions(seen, values, run)
         if self.single:
             # a sum over outputs has no axis of them
             fields = {name: field[..., 0] for name, field in fields.items()}
@@ -439,6 +440,23 @@ class ExactSum:
             seed=run.seed,
             **run.index_names,
         )
+
+    def _interactions(self, seen: Floats, values: Floats, run: Run) -> dict[str, Floats]:
+        """Return the fields of an explanation about features that act together."""
+        if _by_pairs(run):
+            sii = self.outputs(self.trees.interactions(seen))
+            tensors = (torch.from_numpy(values), torch.from_numpy(sii))
+            pairs = k_sii(*tensors, run.interaction_index).numpy()
+            return {"interactions": pairs, "interaction_errors": np.zeros_like(pairs)}
+        players = values.shape[1]
+        check_order(players, run.order)
+        index = interaction_index(run.interaction_index, run.order, players)
+        of_sets = self.outputs(self.trees.index(seen, index))
+        pairs = pair_matrix(torch.from_numpy(of_sets), players).numpy()
+        fields = {"interactions": pairs, "interaction_errors": np.zeros_like(pairs)}
+        if run.order > 2:
+            fields |= {"set_values": of_sets, "set_errors": np.zeros_like(of_sets)}
+        return fields
 
     def _compared_predictions(
         self, game: ModelGame, seen: Floats, first_row: int, rng: np.random.Generator

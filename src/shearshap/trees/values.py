@@ -15,13 +15,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shearshap.games.indices import SHAPLEY, Semivalue
+from shearshap.games.indices import SHAPLEY, Index, Semivalue
 from shearshap.trees.covers import CoverWalk, quadrature
 from shearshap.trees.forest import Floats, Forest, Integers, UnsupportedTrees
 from shearshap.trees.layout import BackgroundGame, CoverGame, Layout, lay_out
 from shearshap.trees.leaves import second_difference_factors
 from shearshap.trees.tables import BITS, Tables
-from shearshap.trees.walk import Walk
+from shearshap.trees.walk import IndexWalk, Walk
 
 MAX_NODES = 1 << 16  #: that are prepared together
 MAX_KEPT_BYTES = 1 << 28  #: of tables that are kept; what goes beyond is made at each call
@@ -156,6 +156,15 @@ class ExactTrees:
     def interactions(self, seen: Floats) -> Floats:
         """Return the pairs' Shapley interactions (r, p, p, k): symmetric, 0 on the diagonal."""
         return self._symmetric(self._sums(seen, self.players * self.players, pairs=True))
+
+    def index(self, seen: Floats, index: Index) -> Floats:
+        """Return an index of sets (r, q, k), in the order of `sets_up_to`; with a background."""
+        sums = np.zeros((len(seen), index.sets, self.forest.outputs))
+        for trees in _chunks(self.forest):
+            game = self._game(lay_out(self.forest, self.owner, trees), pairs=False)
+            assert isinstance(game, BackgroundGame)
+            IndexWalk(game, index).add(seen, sums)
+        return sums
 
     def second_differences(self, seen: Floats) -> Floats:
         """Return v(U) - v(U-i) - v(U-j) + v(U-ij), (r, p, p, k), 0 on the diagonal."""

@@ -10,12 +10,16 @@ The states that arrive at leaves are the pairs that count: 1 to 4 % of all in de
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import combinations, pairwise
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shearshap.games.indices import Index
 from shearshap.trees.forest import MAX_ANSWER_BYTES, Bytes, Floats, Integers
 from shearshap.trees.layout import BackgroundGame
 from shearshap.trees.leaves import Coefficients
@@ -58,14 +62,13 @@ class Walk:
         cells = sums.shape[1]
         decisions = self.layout.decisions
         others_right = decisions.go_right(self.game.background)
-        add_leaves = self._add_interactions if self.game.pairs else self._add_values
         step = max(1, min(CELLS // cells, MAX_ANSWER_BYTES // (len(decisions) + 1)))
         for start in range(0, len(seen), step):
             right = decisions.go_right(seen[start : start + step])
             rows = right.shape[1]
             found = np.zeros((sums.shape[2], cells * rows))
             for leaves in self._arrivals(right, others_right):
-                add_leaves(leaves, found, rows)
+                self._add_leaves(leaves, found, rows)
             sums[start : start + step] += found.reshape(-1, cells, rows).transpose(2, 1, 0)
 
     # The walk
@@ -118,6 +121,10 @@ class Walk:
 
     # At the leaves
 
+    def _add_leaves(self, leaves: States, sums: Floats, rows: int) -> None:
+        """Add what leaves give to the sums (k, cells * r)."""
+        (self._add_interactions if self.game.pairs else self._add_values)(leaves, sums, rows)
+
     def _add_values(self, leaves: States, sums: Floats, rows: int) -> None:
         sizes = self._sizes(leaves)
         present = self.factors.present[sizes]
@@ -155,6 +162,91 @@ class Walk:
 
     def _player(self, leaves: States, slot: int) -> Integers:
         return np.asarray(self.paths.players[leaves.node, slot], dtype=np.int64)
+
+
+class IndexWalk(Walk):
+    """Sums of an index of all sets of up to k players, in the order of `sets_up_to`.
+
+    With i players of a set T of size s among the a that the background row failed, q, and j = s - i
+    among the b that the row failed, u, the leaf's game (leaves.py) has the derivative (-1)^j at T
+    if the other players of q are present and those of u absent, and 0 otherwise. So T gets
+
+        value (-1)^j E[t^(a-i) (1-t)^(b-j)],
+
+    which follows from the moments E[(2t - 1)^n] of the index for sets of size s.
+    """
+
+    def __init__(self, game: BackgroundGame, index: Index) -> None:
+        super().__init__(game)
+        self.sets = SetNumbers(game.players, index.order)
+        most = min(self.paths.most, game.players)
+        self.chances = [_chances(moments, most) for moments in index.moments]
+
+    def _add_leaves(self, leaves: States, sums: Floats, rows: int) -> None:
+        a, b = self._sizes(leaves)
+        for count in np.unique(a + b):
+            some = np.flatnonzero(a + b == count)
+            if count:
+                self._add_sets(leaves.take(some), a[some], b[some], sums, rows)
+
+    def _add_sets(self, leaves: States, a: Integers, b: Integers, sums: Floats, rows: int) -> None:
+        """Add the sets of leaves on whose paths equally many players are failed by either row."""
+        slots = range(self.paths.most)
+        present = np.stack([_members(leaves.other_failed, slot) for slot in slots], axis=1)
+        absent = np.stack([_members(leaves.failed, slot) for slot in slots], axis=1)
+        state, slot = np.nonzero(present | absent)
+        players = self.paths.players[leaves.node[state], slot].astype(np.int64)
+        players = players.reshape(len(a), -1)
+        is_absent = absent[state, slot].reshape(players.shape)
+        order = np.argsort(players, axis=1)
+        players = np.take_along_axis(players, order, axis=1)
+        is_absent = np.take_along_axis(is_absent, order, axis=1)
+
+        value = self._value(leaves)
+        everyone = np.ones(len(a), dtype=bool)
+        for size, chances in enumerate(self.chances, start=1):
+            for some in combinations(range(players.shape[1]), size):
+                j = is_absent[:, some].sum(axis=1)
+                factor = (1.0 - 2.0 * (j % 2)) * chances[a - (size - j), b - j]
+                cell = self.sets(players[:, some]) * rows + leaves.row
+                _add(sums, cell, factor, value, everyone)
+
+
+class SetNumbers:
+    """The numbers of sets of players among those of `sets_up_to`."""
+
+    def __init__(self, players: int, order: int) -> None:
+        self.players = players
+        sizes = range(order + 1)
+        self.binomials = np.array([[comb(n, k) for k in sizes] for n in range(players + 1)])
+        self.starts = np.cumsum([0, *self.binomials[players, 1:]])
+
+    def __call__(self, members: Integers) -> Integers:
+        """Return the numbers (s,) of sets whose members (s, size) ascend.
+
+        With the players numbered from the last, d, sum_i C(d_i, size - i) sets are further on.
+        """
+        size = members.shape[1]
+        after = self.binomials[self.players - 1 - members, np.arange(size, 0, -1)].sum(axis=1)
+        return np.asarray(self.starts[size] - 1 - after)
+
+
+def _chances(moments: Sequence[Fraction], most: int) -> Floats:
+    """Return E[t^x (1-t)^y], (m + 1, m + 1), for x + y of up to the last moment E[(2t - 1)^n].
+
+    From 2 t^(x+1) (1-t)^y = t^x (1-t)^y (1 + (2t - 1)), and the same of 1 - t with a minus.
+    """
+    table = np.zeros((most + 1, most + 1))
+    line = list(moments)  # of t^x (2t - 1)^n
+    for x in range(min(most + 1, len(moments))):
+        of_both = line
+        for y in range(min(most + 1, len(of_both))):
+            table[x, y] = float(of_both[0])
+            of_both = [(low - high) / 2 for low, high in pairwise(of_both)]
+            if not of_both:
+                break
+        line = [(low + high) / 2 for low, high in pairwise(line)]
+    return table
 
 
 def _marks(slot: Integers, words: int) -> Masks:

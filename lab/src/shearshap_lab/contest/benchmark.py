@@ -34,9 +34,9 @@ def benchmark(
     ] = None,
     games: Annotated[
         str | None,
-        typer.Option(help="Some of rules,trees,networks.", show_default="all; with --folder none"),
+        typer.Option(help="Some of rules,trees,networks.", show_default="all; with --tables none"),
     ] = None,
-    folder: Annotated[
+    tables: Annotated[
         Path | None, typer.Option(help="A folder of .npz files with tables of games of your own.")
     ] = None,
     evaluations: Annotated[
@@ -68,7 +68,7 @@ def benchmark(
     Examples:
         shear benchmark --method mine.py:MyMethod --quick
         shear benchmark --method mine.py:estimate --games rules,trees --against kriging,leverage
-        shear benchmark --method mine.py:MyMethod --folder tables
+        shear benchmark --method mine.py:MyMethod --tables tables
         shear benchmark --games networks --export tables
     """  # noqa: D301
     from shearshap.jobs.models import importing
@@ -87,7 +87,7 @@ def benchmark(
             # also while they are called: they may import modules late
             stack.enter_context(importing(place))
         estimators = [*ours, *_estimators(method or [], {each.name for each in ours})]
-        chosen = _games(games, folder, Request(rows or usual_rows, out, quick))
+        chosen = _games(games, tables, Request(rows or usual_rows, out, quick))
         if export is not None:
             for each in chosen:
                 typer.echo(f"written   {write_tables(each, export)}")
@@ -127,7 +127,7 @@ def _games(kinds: str | None, folder: Path | None, request: "Request") -> list["
         if name not in SOURCES:
             raise InputError(
                 f"games: expected some of {', '.join(SOURCES)}, got {name!r}; for tables of your "
-                "own take --folder"
+                "own take --tables"
             )
     games = [each for name in names for each in SOURCES[name](request)]
     if folder is not None:

@@ -27,10 +27,10 @@ from shearshap_lab.statistics import (
     Interval,
     Verdict,
     average,
-    bootstrap,
     combined,
     judged_ratio,
     log_ratio,
+    mean_over,
 )
 
 MIN_ERRORS = 8  #: pairs of errors below which nothing can be said
@@ -49,8 +49,11 @@ class Cell:
 
     @cached_property
     def estimates(self) -> dict[str, Estimate]:
-        """The mean errors with their replicates, by estimator."""
-        return {name: bootstrap(errors) for name, errors in self.errors.items()}
+        """The mean errors, by estimator."""
+        return {
+            name: mean_over([each.mean(axis=0) for each in errors])
+            for name, errors in self.errors.items()
+        }
 
     def log_ratio(self, estimator: str, other: str) -> Estimate:
         """Return the log of an estimator's error over another's."""
@@ -58,7 +61,7 @@ class Cell:
 
     def compared(self, estimator: str, other: str) -> tuple[Interval, Verdict]:
         """Return the ratio of two errors, and the verdict on the first."""
-        ratio = _known(self.log_ratio(estimator, other).interval(), self.count).exp()
+        ratio = _known(self.log_ratio(estimator, other).interval(), self.count).map(np.exp)
         return ratio, judged_ratio(ratio)
 
     @property
@@ -197,7 +200,7 @@ def score(cells: Sequence[Cell], estimator: str, base: str) -> Interval | None:
         for kind in dict.fromkeys(cell.kind for cell in both)
     ]
     intervals = [each.interval() for each in by_kind]
-    return _known(combined(intervals), sum(cell.count for cell in both)).exp()
+    return _known(combined(intervals), sum(cell.count for cell in both)).map(np.exp)
 
 
 def tally(cells: Sequence[Cell], estimator: str, others: Sequence[str]) -> dict[Verdict, int]:
@@ -403,8 +406,8 @@ def _method_notes(results: Results) -> Iterator[str]:
         "budgets are not enough for that."
     )
     yield (
-        "Intervals are 95 % intervals of a paired bootstrap (2,000 replicates) over origins of "
-        "games, games within them, and seeds, never narrower than Student's over origins. An "
+        "Intervals are Student's 95 % intervals of paired ratios over origins of games, or over "
+        "the games if there is one origin. An "
         f"estimator is better if the interval of the ratio is below 1 and the ratio at most "
         f"{1 - RATIO_MARGIN:g}, worse if the reverse is true, equal if they differ by less; else, "
         f"and with fewer than {MIN_ERRORS} pairs of errors, it is not known. If two estimators are "

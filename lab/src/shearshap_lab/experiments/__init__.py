@@ -1,19 +1,3 @@
-"""Every experiment of the paper: a frozen specification -> tidy records in Parquet -> figures,
-tables and a report.
+"""Every experiment of the paper: a frozen specification (`spec`) -> tidy records in Parquet
+(`runner`) -> claims judged (`claims`) -> pages, figures and tables (`page`).
 """
-
-from shearshap_lab.experiments.page import printed, report
-from shearshap_lab.experiments.runner import run
-from shearshap_lab.experiments.spec import ABLATIONS, READINGS, STUDIES, Spec, read, specifications
-
-__all__ = [
-    "ABLATIONS",
-    "READINGS",
-    "STUDIES",
-    "Spec",
-    "printed",
-    "read",
-    "report",
-    "run",
-    "specifications",
-]

@@ -5,42 +5,46 @@ has the judges that claims share; `claims` says which claim has which.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 
 from shearshap_lab.experiments.results import (
     METRICS,
     Networks,
+    better_choices,
+    correlation,
+    feature_correlations,
     label_of,
     random_cooperators,
-    speeds,
+    selected_mean,
+    selection_ratios,
+    time_ratio,
     timed_ways,
+    within_correlation,
 )
-from shearshap_lab.experiments.spec import ABLATION_N, READINGS
-from shearshap_lab.runner import column, values_of, where
+from shearshap_lab.experiments.spec import ABLATION_N, READINGS, Reading
+from shearshap_lab.runner import values_of, where
 from shearshap_lab.statistics import (
-    Estimate,
     Floats,
     Interval,
-    Ints,
     Verdict,
+    deviation_ratio,
     judged_difference,
     judged_ratio,
     log_ratio,
-    rank_correlation,
     ratio,
-    row_mean,
 )
 
-Outcome = Literal["holds", "open", "fails"]
+Outcome = Literal["holds", "equal", "open", "fails"]
 
 MAX_BETTER = 0.01  #: of random cooperators that do better than SHEAR's, if these are the best
+BATCH = "batch"  #: the way of timing in which methods, not calls, cost time
 
-READING_NAMES = {
+READING_NAMES: dict[Reading, str] = {
     "authors": "as run",
     "paper": "appendix",
     "paper-coin": "appendix (coins)",
@@ -50,10 +54,10 @@ READING_NAMES = {
 
 @dataclass(frozen=True)
 class Number:
-    """A number with its interval, and what it is."""
+    """A number with its interval, in a sentence."""
 
     interval: Interval
-    words: str = ""
+    sentence: str = "{}"  #: with {} in the number's place
     style: str = ".2f"
 
     def __str__(self) -> str:
@@ -66,6 +70,12 @@ class Number:
         low = written(self.interval.low, self.style)
         high = written(self.interval.high, self.style)
         return f"{value} [{low}, {high}]"
+
+    def told(self, mark: str = "") -> str:
+        """Return the sentence with the number in it, between marks such as **."""
+        if np.isnan(self.interval.value) and "{}" in self.sentence:
+            return "not known"
+        return self.sentence.format(f"{mark}{self}{mark}")
 
 
 def written(number: float, style: str = ".2f") -> str:
@@ -82,33 +92,31 @@ class Evidence:
     reading: str
     outcomes: Counter[Outcome]
     number: Number
+    decides: bool = True  #: whether the verdict depends on it
     dataset: str = ""
     recipe: str = ""
-
-    @property
-    def cases(self) -> int:
-        """How many cases there are."""
-        return self.outcomes.total()
 
 
 Judge = Callable[[Networks], Iterable[Evidence]]
 
 
 def outcome(verdicts: Iterable[Verdict]) -> Outcome:
-    """Return whether a method is better than all rivals: it fails if it is worse than one."""
-    given = list(verdicts)
+    """Return whether a method is better than all rivals; it fails if it is worse than one.
+
+    It is open if one of them is not known; else it is equal to one.
+    """
+    given = set(verdicts)
     if "worse" in given:
         return "fails"
-    return "holds" if all(verdict == "better" for verdict in given) else "open"
+    if "not known" in given:
+        return "open"
+    return "equal" if "equal" in given else "holds"
 
 
 def kept(flags: Iterable[bool]) -> Counter[Outcome]:
     """Return in how many cases a claim holds, and fails in the others."""
     every = list(flags)
-    outcomes: Counter[Outcome] = Counter()
-    outcomes["holds"] = sum(every)
-    outcomes["fails"] = len(every) - sum(every)
-    return outcomes
+    return Counter({"holds": sum(every), "fails": len(every) - sum(every)})
 
 
 # Methods compared
@@ -122,6 +130,9 @@ class Comparison:
     verdict: Verdict  #: on the first
 
 
+Compare = Callable[[Networks, str, str, int, str], Comparison]
+
+
 def compare(
     networks: Networks, method: str, rival: str, n: int, metric: str, *, rival_n: int | None = None
 ) -> Comparison:
@@ -131,49 +142,78 @@ def compare(
     if metric == "absolute_error":
         interval = ratio(own, other, floor=networks.truth_error)
         return Comparison(interval, judged_ratio(interval))
-    interval = (own - other).interval().within(-2, 2)
+    interval = (own - other).interval()
     return Comparison(interval, judged_difference(interval))
 
 
 def compare_deviations(
     networks: Networks, method: str, rival: str, n: int, metric: str
 ) -> Comparison:
-    """Return a method beside another by their standard deviations over rounds."""
-    if networks.cube(method, n, metric).shape[1] < 2:
+    """Return a method beside another by their standard deviations from round to round."""
+    own, other = (networks.by_round(name, n, metric) for name in (method, rival))
+    if min(own.shape[1], other.shape[1]) < 2:
         return Comparison(Interval(float("nan")), "not known")
-    logs = log_ratio(networks.variance(method, n, metric), networks.variance(rival, n, metric))
-    halves = Estimate(logs.mean / 2, logs.replicates / 2, logs.by_cluster / 2)
-    interval = halves.interval().exp()
+    interval = deviation_ratio(own, other)
     return Comparison(interval, judged_ratio(interval))
 
 
-def best_of_all(metric: str, compared: Callable[..., Comparison] = compare) -> Judge:
-    """Judge whether SHEAR is better than all five baselines at each N, under each reading."""
-    larger_is_worse = metric == "absolute_error" or compared is compare_deviations
+def compare_spreads(networks: Networks, method: str, rival: str, n: int, metric: str) -> Comparison:
+    """Return a method beside another by their standard deviations from row to row."""
+    own, other = (networks.spread(name, n, metric) for name in (method, rival))
+    interval = log_ratio(own, other).interval().map(lambda logs: np.exp(logs / 2))
+    return Comparison(interval, judged_ratio(interval))
+
+
+WORDS: dict[Compare, str] = {
+    compare: "SHEAR's {metric}",
+    compare_deviations: "the deviation of SHEAR's {metric} from round to round",
+    compare_spreads: "the deviation of SHEAR's {metric} from row to row",
+}
+
+
+def best_of_all(
+    *metrics: str, by: Compare = compare, decides: bool = True, fewest: bool = False
+) -> Judge:
+    """Judge whether SHEAR is better than all five baselines at each N, under each reading.
+
+    `fewest`: at the smallest N alone.
+    """
 
     def judge(networks: Networks) -> Iterator[Evidence]:
+        numbers = networks.n()[:1] if fewest else networks.n()
+        shown = numbers[0] if fewest else ABLATION_N
         for reading in READINGS:
             rivals = networks.rivals(reading)
             found = {
-                n: {rival: compared(networks, "shear", rival, n, metric) for rival in rivals}
-                for n in networks.n()
+                (metric, n): {rival: by(networks, "shear", rival, n, metric) for rival in rivals}
+                for metric in metrics
+                for n in numbers
             }
-            sign = 1 if larger_is_worse else -1
-            at = found[ABLATION_N]
-            closest = max(rivals, key=lambda rival: sign * at[rival].interval.value)
-            what = METRICS[metric] if compared is compare else f"deviation of the {METRICS[metric]}"
-            relation = "over" if larger_is_worse else "less"
-            number = Number(
-                at[closest].interval,
-                f"SHEAR's {what} {relation} {label_of(closest)}'s ({READING_NAMES[reading]})",
-                ".2f" if larger_is_worse else "+.3f",
-            )
             outcomes = Counter(
                 outcome(each.verdict for each in of_n.values()) for of_n in found.values()
             )
-            yield Evidence(READING_NAMES[reading], outcomes, number)
+            number = _closest(found[metrics[0], shown], metrics[0], by, reading)
+            name = READING_NAMES[reading] if decides else f"{READING_NAMES[reading]}, rows"
+            yield Evidence(name, outcomes, number, decides)
 
     return judge
+
+
+def _closest(found: Mapping[str, Comparison], metric: str, by: Compare, reading: Reading) -> Number:
+    """Return SHEAR beside the rival that comes closest to it, or is furthest ahead."""
+    is_ratio = metric == "absolute_error" or by is not compare
+    sign = 1 if is_ratio else -1
+    closest = max(found, key=lambda rival: sign * found[rival].interval.value)
+    subject = WORDS[by].format(metric=METRICS[metric]).replace("absolute error", "error")
+    against = f"{label_of(closest)}'s ({READING_NAMES[reading]})"
+    if is_ratio:
+        return Number(found[closest].interval, f"{subject} is {{}} times {against}")
+    return Number(found[closest].interval, f"{subject} less {against} is {{}}", "+.4f")
+
+
+def both(*judges: Judge) -> Judge:
+    """Return the evidence of several judges."""
+    return lambda networks: (each for judge in judges for each in judge(networks))
 
 
 def better_with_fewer(networks: Networks) -> Iterator[Evidence]:
@@ -189,20 +229,27 @@ def better_with_fewer(networks: Networks) -> Iterator[Evidence]:
             for rival in rivals
         }
         closest = max(rivals, key=lambda rival: found[rival].interval.value)
-        words = (
-            f"SHEAR's error at N = {few} over {label_of(closest)}'s at N = {many} "
+        sentence = (
+            f"SHEAR's error at N = {few} is {{}} times {label_of(closest)}'s at N = {many} "
             f"({READING_NAMES[reading]})"
         )
         outcomes = Counter([outcome(each.verdict for each in found.values())])
-        number = Number(found[closest].interval, words)
-        yield Evidence(READING_NAMES[reading], outcomes, number)
+        yield Evidence(READING_NAMES[reading], outcomes, Number(found[closest].interval, sentence))
 
 
 def better_with_more(*metrics: str) -> Judge:
     """Judge whether every method is better at the next larger N, step by step, by metrics."""
 
     def judge(networks: Networks) -> Iterator[Evidence]:
-        steps = list(zip(networks.n(), networks.n()[1:], strict=False))
+        steps = list(pairwise(networks.n()))
+        first, last = networks.n()[0], networks.n()[-1]
+        metric = metrics[0]
+        found = compare(networks, "shear", "shear", last, metric, rival_n=first).interval
+        if metric == "absolute_error":
+            number = Number(found, f"SHEAR's error at N = {last} is {{}} times that at N = {first}")
+        else:
+            sentence = f"SHEAR's {METRICS[metric]} changes by {{}} from N = {first} to {last}"
+            number = Number(found, sentence, "+.4f")
         for reading in READINGS:
             outcomes = Counter(
                 outcome(
@@ -212,12 +259,6 @@ def better_with_more(*metrics: str) -> Judge:
                 for metric in metrics
                 for fewer, more in steps
             )
-            first, last = networks.n()[0], networks.n()[-1]
-            found = compare(networks, "shear", "shear", last, metrics[0], rival_n=first)
-            relation = "over" if metrics[0] == "absolute_error" else "less"
-            words = f"SHEAR's {METRICS[metrics[0]]} at N = {last} {relation} that at N = {first}"
-            style = ".2f" if metrics[0] == "absolute_error" else "+.3f"
-            number = Number(found.interval, words, style)
             yield Evidence(READING_NAMES[reading], outcomes, number)
 
     return judge
@@ -233,83 +274,140 @@ def ablation(pairs: Mapping[str, tuple[str, str]]) -> Judge:
                 for metric in METRICS
             )
             found = compare(networks, worse, better, ABLATION_N, "absolute_error")
-            words = f"error of {label_of(worse)} over that of {label_of(better)}"
-            yield Evidence(reading, outcomes, Number(found.interval, words))
+            sentence = f"the error of {label_of(worse)} is {{}} times that of {label_of(better)}"
+            yield Evidence(reading, outcomes, Number(found.interval, sentence))
 
     return judge
+
+
+WORKS: dict[Verdict, Outcome] = {
+    "better": "fails",
+    "equal": "fails",
+    "worse": "holds",
+    "not known": "open",
+}  #: the outcome of a claim that a way of computing does not work, by the verdict on that way
+
+
+def one_regression(networks: Networks) -> Iterator[Evidence]:
+    """Judge whether KS and KS-Pair fail if all N M evaluations go into one regression, by N."""
+    for fair in ("kernel", "kernel-paired"):
+        found = {
+            n: compare(networks, fair, f"{fair}-authors", n, "absolute_error")
+            for n in networks.n(fair)
+        }
+        # that it works, its error being no larger, is what the claim denies
+        outcomes = Counter(WORKS[each.verdict] for each in found.values())
+        sentence = f"one regression's error is {{}} times that of M regressions ({label_of(fair)})"
+        number = Number(found[ABLATION_N].interval, sentence)
+        yield Evidence(label_of(fair), outcomes, number)
 
 
 # Speed
 
 
-def best_at_throughput(networks: Networks) -> Iterator[Evidence]:
-    """Judge whether SHEAR ranks better than all baselines that are as fast, in batches.
+def trade_off(*, control: Literal["throughput", "accuracy"]) -> Judge:
+    """Judge whether SHEAR is best at the same throughput, or fastest at the same accuracy.
 
-    For each N of SHEAR, a baseline is taken at the N at which it ranks best among those at which it
-    is at least as fast, by medians of all timings. SHEAR is better if there is none.
+    For each N of SHEAR, all baselines at all their N are looked at. One that may be as fast has to
+    rank worse, or one that may rank as well has to be slower. The claim fails if one that is surely
+    as fast ranks better, or one that surely ranks as well is faster.
     """
-    timings = networks.records["timings"]
-    numbers, own = speeds(timings, "batch", "shear")
-    for reading in READINGS if len(numbers) else ():
-        rivals = networks.rivals(reading)
-        outcomes: Counter[Outcome] = Counter()
-        number = Number(Interval(float("nan")), "no baseline is as fast")
-        for n, speed in zip(numbers.tolist(), own[:, 1], strict=True):
-            found = {
-                rival: _at_throughput(networks, n, rival, *speeds(timings, "batch", rival), speed)
-                for rival in rivals
-            }
-            known = {rival: each for rival, each in found.items() if each is not None}
-            verdicts: list[Verdict] = [each.verdict for each in known.values()]
-            outcomes[outcome(verdicts)] += 1
-            if n == ABLATION_N and known:
-                closest = min(known, key=lambda rival: known[rival].interval.value)
-                words = f"SHEAR's accuracy less {label_of(closest)}'s, as fast"
-                words += f" ({READING_NAMES[reading]})"
-                number = Number(known[closest].interval, words, "+.3f")
-        yield Evidence(READING_NAMES[reading], outcomes, number)
+
+    def judge(networks: Networks) -> Iterator[Evidence]:
+        own = networks.row_seconds(BATCH, "shear")
+        for reading in ("authors", "fair") if own else ():
+            found = {n: _rivals_at(networks, n, reading, own[n]) for n in own}
+            outcomes = Counter(_traded(pairs, control) for pairs in found.values())
+            number = _traded_number(found[ABLATION_N], control, reading)
+            yield Evidence(READING_NAMES[reading], outcomes, number)
+
+    return judge
 
 
-def _at_throughput(
-    networks: Networks, n: int, rival: str, numbers: Ints, rates: Floats, speed: float
-) -> Comparison | None:
-    """Return SHEAR at n beside the best that a rival does at this speed, None if it cannot."""
-    as_fast = [int(each) for each in numbers[rates[:, 1] >= speed]]
-    if not as_fast:
-        return None
-    metric = "ranking_accuracy"
-    best = max(as_fast, key=lambda each: networks.mean(rival, each, metric).mean)
-    return compare(networks, "shear", rival, n, metric, rival_n=best)
+Pairs = Mapping[tuple[str, int], tuple[Comparison, Comparison]]  #: accuracy and speed, by rival, N
+
+
+def _rivals_at(networks: Networks, n: int, reading: Reading, own: Floats) -> Pairs:
+    """Return SHEAR at n beside all rivals at all their N, by ranking and by time (batch)."""
+    pairs = {}
+    for rival in networks.rivals(reading):
+        rival_seconds = networks.row_seconds(BATCH, rival)
+        for rival_n, seconds in rival_seconds.items():
+            accuracy = compare(networks, "shear", rival, n, "ranking_accuracy", rival_n=rival_n)
+            times = time_ratio(own, seconds)
+            pairs[rival, rival_n] = accuracy, Comparison(times, judged_ratio(times))
+    return pairs
+
+
+def _traded(pairs: Pairs, control: str) -> Outcome:
+    swapped = control == "accuracy"
+    verdicts: list[Verdict] = []
+    for accuracy, speed in pairs.values():
+        judged, controlled = (speed, accuracy) if swapped else (accuracy, speed)
+        if controlled.verdict == "not known" and judged.verdict == "worse":
+            verdicts.append("not known")
+        elif controlled.verdict != "better":
+            verdicts.append(judged.verdict)
+    return outcome(verdicts)
+
+
+def _traded_number(pairs: Pairs, control: str, reading: Reading) -> Number:
+    """Return SHEAR at N = 16 beside the best rival among those that are surely as good."""
+    surely = ("worse", "equal")
+    if control == "throughput":
+        fast = {key: pair[0] for key, pair in pairs.items() if pair[1].verdict in surely}
+        if not fast:
+            return Number(Interval(float("nan")), "no baseline is surely as fast as SHEAR")
+        (rival, n), best = min(fast.items(), key=lambda each: each[1].interval.value)
+        sentence = (
+            f"SHEAR's ranking accuracy less that of {label_of(rival)} at N = {n}, which is as "
+        )
+        sentence += "fast, is {}"
+        style = "+.4f"
+    else:
+        good = {key: pair[1] for key, pair in pairs.items() if pair[0].verdict in surely}
+        if not good:
+            return Number(Interval(float("nan")), "no baseline surely ranks as well as SHEAR")
+        (rival, n), best = max(good.items(), key=lambda each: each[1].interval.value)
+        sentence = (
+            f"SHEAR takes {{}} times as long as {label_of(rival)} at N = {n}, which ranks as "
+        )
+        sentence += "well"
+        style = ".2f"
+    return Number(best.interval, f"{sentence} ({READING_NAMES[reading]})", style)
 
 
 def slower_with_more(networks: Networks) -> Iterator[Evidence]:
-    """Judge whether SHEAR's throughput falls from each N to the next: tenths must not overlap."""
-    for way in timed_ways(networks):
-        numbers, tenths = speeds(networks.records["timings"], way, "shear")
-        outcomes: Counter[Outcome] = Counter()
-        for (_, _, fastest), (slowest, _, _) in zip(tenths[1:], tenths[:-1], strict=True):
-            outcomes["holds" if fastest < slowest else "open"] += 1
-        change = Interval(float(tenths[-1, 1] / tenths[0, 1]))
-        words = f"of the rows a second at N = {numbers[0]} are left at N = {numbers[-1]} ({way})"
-        yield Evidence(way, outcomes, Number(change, words, ".0%"))
+    """Judge whether the throughput of all methods falls from each N to the next."""
+    for way in reversed(timed_ways(networks)):
+        methods = ["shear", *networks.rivals("authors"), *networks.rivals("fair")]
+        found = {method: networks.row_seconds(way, method) for method in methods}
+        found = {method: seconds for method, seconds in found.items() if seconds}
+        numbers = sorted(found["shear"])
+        outcomes = Counter(
+            outcome(
+                judged_ratio(time_ratio(seconds[fewer], seconds[more]))
+                for seconds in found.values()
+            )
+            for fewer, more in pairwise(numbers)
+        )
+        few, many = numbers[0], numbers[-1]
+        interval = time_ratio(found["shear"][few], found["shear"][many])
+        sentence = f"SHEAR's throughput at N = {many} is {{}} of that at N = {few} ({way})"
+        yield Evidence(way, outcomes, Number(interval, sentence, ".0%"), decides=way == BATCH)
 
 
 def cost_model(networks: Networks) -> Iterator[Evidence]:
     """Judge whether M (t_backward + N t_forward) explains SHEAR's time, up to a third."""
-    for way in timed_ways(networks):
-        shares = explained_shares(networks.records["timings"], way)
-        outcomes = kept(0.75 <= share <= 1.33 for share in shares.values())
-        words = f"of SHEAR's time at N = {ABLATION_N} ({way})"
-        yield Evidence(way, outcomes, Number(Interval(shares[ABLATION_N]), words, ".0%"))
-
-
-def explained_shares(timings: pa.Table, way: str) -> dict[int, float]:
-    """Return the part of SHEAR's measured time that derivatives and forward passes take, by N."""
-    numbers, own = speeds(timings, way, "shear")
-    _, derivatives = speeds(timings, way, "derivatives")
-    _, forward = speeds(timings, way, "forward")
-    parts = 1 / derivatives[0, 1] + 1 / forward[:, 1]
-    return dict(zip(numbers.tolist(), (parts * own[:, 1]).tolist(), strict=True))
+    for way in reversed(timed_ways(networks)):
+        own, derivatives, forward = (
+            networks.row_seconds(way, method) for method in ("shear", "derivatives", "forward")
+        )
+        shares = {n: time_ratio(derivatives[0] + forward[n], own[n]) for n in own}
+        outcomes = kept(0.75 <= share.value <= 1.33 for share in shares.values())
+        sentence = f"derivatives and forward passes take {{}} of SHEAR's time ({way})"
+        number = Number(shares[ABLATION_N], sentence, ".0%")
+        yield Evidence(way, outcomes, number, decides=way == BATCH)
 
 
 # Cooperators: Figures 4 e and f
@@ -324,108 +422,49 @@ def falling_correlation(networks: Networks) -> Iterator[Evidence]:
     random = random_cooperators(networks)
     if not len(random):
         return
-    together = correlation(random)
-    yield _correlated("all features", [together], together)
-    within = within_correlation(random)
-    yield _correlated("within a feature of a row", [within], within)
-    by_feature = list(feature_correlations(random).values())
-    middle = sorted(by_feature, key=lambda each: each.value)[len(by_feature) // 2]
-    yield _correlated("one feature across rows", by_feature, middle)
+    readings = {
+        "over all features": [correlation(random)],
+        "within a feature of a row": [within_correlation(random)],
+        "of one feature across rows": list(feature_correlations(random).values()),
+    }
+    for reading, every in readings.items():
+        outcomes: Counter[Outcome] = Counter(
+            outcome([judged_difference(Interval(-each.value, -each.high, -each.low))])
+            for each in every
+        )
+        middle = sorted(every, key=lambda each: each.value)[len(every) // 2]
+        name = "rank correlation" if len(every) == 1 else "median rank correlation"
+        yield Evidence(reading, outcomes, Number(middle, f"the {name} {reading} is {{}}", "+.2f"))
 
 
-def _correlated(reading: str, every: Sequence[Interval], shown: Interval) -> Evidence:
-    outcomes: Counter[Outcome] = Counter(
-        outcome([judged_difference(Interval(-each.value, -each.high, -each.low))]) for each in every
-    )
-    return Evidence(reading, outcomes, Number(shown, f"rank correlation, {reading}", "+.2f"))
-
-
-def correlation(random: pa.Table) -> Interval:
-    """Return the rank correlation of error and cross-contribution over features, rows, draws."""
-    names = ("cross_contribution", "error", "seed", "row")
-    return rank_correlation(*(column(random, name) for name in names))
-
-
-def feature_correlations(random: pa.Table) -> dict[int, Interval]:
-    """Return the rank correlation across rows of each feature."""
-    players = sorted(values_of(random, "player"))
-    return {player: correlation(where(random, player=player)) for player in players}
-
-
-def within_correlation(random: pa.Table) -> Interval:
-    """Return the rank correlation over the draws of one feature of one row, a mean over all."""
-    names = ("draw", "player", "row", "seed")
-    order = np.lexsort([column(random, name) for name in names])
-    draws = len(values_of(random, "draw"))
-    ranks = [
-        column(random, name)[order].reshape(-1, draws).argsort(axis=1).argsort(axis=1)
-        for name in ("cross_contribution", "error")
-    ]
-    centred = [rank - (draws - 1) / 2 for rank in ranks]
-    # ranks 0 ... d - 1 have the variance (d^2 - 1) / 12
-    correlations = (centred[0] * centred[1]).mean(axis=1) * 12 / max(draws**2 - 1, 1)
-    seeds, rows = (column(random, name)[order][::draws] for name in ("seed", "row"))
-    return row_mean(correlations, seeds, rows).interval().within(-1, 1)
+def drops_to_zero(networks: Networks) -> Iterator[Evidence]:
+    """Judge whether the error among random cooperators falls at each N, and is 0 at the last."""
+    records = where(networks.records["cooperators"], draw=0, selection="random")
+    numbers = sorted(values_of(records, "n"))
+    if len(numbers) < 2:
+        return
+    means = [selected_mean(records, n, "random", "error") for n in numbers]
+    verdicts = [judged_ratio(ratio(more, fewer, floor=1e-6)) for fewer, more in pairwise(means)]
+    outcomes = Counter(outcome([verdict]) for verdict in verdicts)
+    sentence = f"the error at N = {numbers[-1]} is {{}} times that at N = {numbers[0]}"
+    number = Number(ratio(means[-1], means[0], floor=1e-9), sentence, ".1g")
+    yield Evidence("random cooperators", outcomes, number)
 
 
 def lower_bound(networks: Networks) -> Iterator[Evidence]:
     """Judge whether errors among SHEAR's cooperators are the least there are, at each N."""
     records = where(networks.records["cooperators"], draw=0)
-    ratios = selection_ratios(records)
-    if not ratios:
-        return
-    outcomes = Counter(outcome([judged_ratio(each)]) for each in ratios.values())
-    shown = ratios.get(ABLATION_N, next(iter(ratios.values())))
-    words = "SHEAR's error over that of random choices"
-    yield Evidence("than the mean random choice", outcomes, Number(shown, words))
-
     share = better_choices(where(records, n=ABLATION_N))
+    if share is None:
+        return
     rare = share.high <= MAX_BETTER
     frequent = share.low > MAX_BETTER
     least: Counter[Outcome] = Counter(["holds" if rare else "fails" if frequent else "open"])
-    words = "of random choices do better"
-    yield Evidence("than every random choice", least, Number(share, words, ".1%"))
+    sentence = "{} of random choices do better than SHEAR's"
+    yield Evidence("every random choice", least, Number(share, sentence, ".0%"))
 
-
-def selection_ratios(records: pa.Table) -> dict[int, Interval]:
-    """Return the mean error among SHEAR's cooperators over that among random ones, by N.
-
-    An N at which all features are cooperators, so that nothing is lost, is left out.
-    """
-    ratios = {}
-    for n in sorted(values_of(records, "n")):
-        own, random = (_selected(records, n, name, "error") for name in ("shear", "random"))
-        if max(own.mean, random.mean) > 1e-6:
-            ratios[n] = ratio(own, random)
-    return ratios
-
-
-def better_choices(records: pa.Table) -> Interval:
-    """Return the fraction of random choices with a smaller error than SHEAR's."""
-    order = [("seed", "ascending"), ("row", "ascending")]
-    own = where(records, selection="shear").sort_by(order)
-    random = where(records, selection="random").sort_by(order)
-    better = (column(random, "error") < column(own, "error")).astype(np.float64)
-    return share_of(own, better)
-
-
-def mean_of(records: pa.Table, values: Floats) -> Estimate:
-    """Return the mean over networks and rows of values (n,), one for each record."""
-    return row_mean(values, column(records, "seed"), column(records, "row"))
-
-
-def share_of(records: pa.Table, is_so: Floats) -> Interval:
-    """Return the fraction of records of which something is so, (n,) of 0 and 1."""
-    return mean_of(records, is_so).interval().within(0, 1)
-
-
-def bound_ratio(networks: Networks, n: int, first: str, second: str, name: str) -> Interval:
-    """Return the mean of Remark 2's bound, or error, of one selection over another's at n."""
-    records = networks.records["selection_bound"]
-    return ratio(_selected(records, n, first, name), _selected(records, n, second, name))
-
-
-def _selected(records: pa.Table, n: int, selection: str, name: str) -> Estimate:
-    """Return the mean of a column at n, of one selection of cooperators."""
-    own = where(records, n=n, selection=selection)
-    return mean_of(own, column(own, name))
+    ratios = selection_ratios(records)
+    outcomes = Counter(outcome([judged_ratio(each)]) for each in ratios.values())
+    shown = ratios.get(ABLATION_N, Interval(float("nan")))
+    sentence = "SHEAR's error is {} times that of random choices"
+    yield Evidence("the mean random choice", outcomes, Number(shown, sentence), decides=False)

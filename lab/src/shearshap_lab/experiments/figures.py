@@ -6,27 +6,28 @@ show and dim them together.
 
 import hashlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from shearshap.report import Figure, Panel, Series
-from shearshap_lab.experiments.evidence import correlation
 from shearshap_lab.experiments.results import (
     METRICS,
     READING_WORDS,
     SERIES,
     Networks,
+    correlation,
     label_of,
     metric_interval,
     published_curve,
     random_cooperators,
     series_of,
-    speeds,
     timed_ways,
 )
 from shearshap_lab.experiments.spec import ABLATION_N, READINGS, Reading
@@ -50,35 +51,39 @@ def metric_figure(networks: Networks, metrics: Sequence[str]) -> Figure:
     """Draw metrics against N, in a panel for each reading."""
     panels = [_metric_panel(networks, metric, each) for metric in metrics for each in READINGS]
     names = " and ".join(METRICS[metric] for metric in metrics)
-    return Figure(f"{names.capitalize()}: {networks.title}", tuple(panels), "")
+    caption = "Bars are 95 % intervals of the means."
+    if any(_released(networks, method, metrics[0]) for method in networks.methods("authors")):
+        caption += " Dashed: the authors' released numbers."
+    if set(metrics) & {"faithfulness", "monotonicity"}:
+        caption += " Dotted: the score of the exact values."
+    return Figure(f"{names.capitalize()}: {networks.title}", tuple(panels), caption)
+
+
+RELEASED = {"absolute_error": "ae_mean", "ranking_accuracy": "acc"}  #: columns of released numbers
+
+
+def _released(networks: Networks, method: str, metric: str) -> dict[int, float]:
+    """Return the released numbers of a method by N, at the N that are measured here."""
+    # those of SHEAR are of SHEAR block maximum
+    if method == "shear" or metric not in RELEASED:
+        return {}
+    known = published_curve(networks.dataset, method, RELEASED[metric])
+    return {n: known[n] for n in networks.n(method) if n in known}
 
 
 def _metric_panel(networks: Networks, metric: str, reading: Reading) -> Panel:
     methods = networks.methods(reading)
     name = METRICS[metric]
-    released = {"absolute_error": "ae_mean", "ranking_accuracy": "acc"}.get(metric, "")
 
     def paint(axes: Axes) -> None:
-        for method in methods:
-            numbers = networks.n(method)
-            found = [metric_interval(networks, method, n, metric) for n in numbers]
-            ends = [(each.low, each.high) if each.known else (each.value,) * 2 for each in found]
-            _curve(axes, series_of(method), numbers, [each.value for each in found], np.array(ends))
-            # SHEAR's released numbers are those of SHEAR block maximum
-            if reading == "authors" and method != "shear" and released:
-                known = published_curve(networks.dataset, method, released)
-                points = {n: known[n] for n in numbers if n in known}
-                colour = series_of(method).color
-                axes.plot(list(points), list(points.values()), "--", color=colour, linewidth=1)
-        if not released:
+        _metric_curves(axes, networks, metric, methods)
+        for method in methods if reading == "authors" else ():
+            points = _released(networks, method, metric)
+            colour = series_of(method).color
+            axes.plot(list(points), list(points.values()), "--", color=colour, linewidth=1)
+        if metric not in RELEASED:
             exact = networks.mean("truth", 0, metric).mean
             axes.axhline(exact, color=INK, linestyle=":", gid="series-truth")
-        if metric == "absolute_error":
-            axes.set_yscale("log")
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(networks.n()))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(ScalarFormatter())
 
     arrow = "↓" if metric == "absolute_error" else "↑"
     labels = ", ".join(label_of(method) for method in methods)
@@ -90,26 +95,75 @@ def _metric_panel(networks: Networks, metric: str, reading: Reading) -> Panel:
     )
 
 
+def _metric_curves(
+    axes: Axes, networks: Networks, metric: str, methods: Sequence[str]
+) -> dict[str, Any]:
+    """Draw a metric of methods against N with intervals, and return the lines by method."""
+    drawn = {}
+    for method in methods:
+        numbers = networks.n(method)
+        found = [metric_interval(networks, method, n, metric) for n in numbers]
+        ends = [(each.low, each.high) if each.known else (each.value,) * 2 for each in found]
+        values = [each.value for each in found]
+        drawn[method] = _curve(axes, series_of(method), numbers, values, np.array(ends))
+    if metric == "absolute_error":
+        axes.set_yscale("log")
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator(networks.n()))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    return drawn
+
+
+OVERVIEW: dict[Reading, str] = {
+    "paper": "Baselines as the appendix describes them",
+    "authors": "Baselines as the authors ran them",
+    "fair": "Fair: each method at its best",
+}  #: the panels of the one figure that the page shows
+
+
+def overview(networks: Networks, path: Path) -> None:
+    """Draw Figure 2 a, errors against N, in three readings side by side, as an SVG file."""
+    drawing = Drawing(figsize=(9.6, 3.9), layout="constrained", facecolor="white")
+    every = drawing.subplots(1, len(OVERVIEW), sharey=True)
+    for axes, (reading, title) in zip(every, OVERVIEW.items(), strict=True):
+        methods = ["shear", *networks.rivals(reading)]
+        lines = _metric_curves(axes, networks, "absolute_error", methods)
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("evaluations per feature, N")
+        axes.grid(visible=True, color="#e4e4e4", linewidth=0.7)
+        axes.spines[["top", "right"]].set_visible(False)
+    every[0].set_ylabel("absolute error (↓ better)")
+    labels = [label_of(method) for method in lines]
+    drawing.legend(lines.values(), labels, loc="outside lower center", ncols=6, frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with rc_context({"svg.hashsalt": "shear"}):
+        drawing.savefig(path, metadata={"Date": None})
+
+
 def trade_off(networks: Networks) -> Figure:
-    """Draw rows a second against ranking accuracy, for each way of timing."""
+    """Draw rows per second against ranking accuracy, for each way of timing."""
     panels = []
     for way in timed_ways(networks):
 
         def paint(axes: Axes, way: str = way) -> None:
             for method in networks.methods("fair"):
-                n, rates = speeds(networks.records["timings"], way, method)
+                seconds = networks.row_seconds(way, method)
                 missing = [
-                    max(MIN_MISSING, 1 - networks.mean(method, int(each), "ranking_accuracy").mean)
-                    for each in n
+                    max(MIN_MISSING, 1 - networks.mean(method, n, "ranking_accuracy").mean)
+                    for n in seconds
                 ]
                 if missing:
+                    tenths = [np.quantile(1 / each, (0.1, 0.5, 0.9)) for each in seconds.values()]
+                    rates = np.array(tenths)
                     _curve(axes, series_of(method), missing, rates[:, 1], rates[:, [0, 2]])
             axes.set(xscale="log", yscale="log")
 
-        titles = ("1 - ranking accuracy (← better)", "throughput, rows a second (↑ better)")
-        alt = f"Rows explained in a second against ranking accuracy, {way}, {networks.dataset}."
+        titles = ("1 - ranking accuracy (← better)", "throughput, rows per second (↑ better)")
+        alt = f"Rows explained per second against ranking accuracy, {way}, {networks.dataset}."
         panels.append(_panel(way.capitalize(), titles, alt, paint))
-    return Figure(f"Figure 4 a-c: {networks.dataset}", tuple(panels), "Fair baselines.")
+    caption = "Fair baselines. Bars reach from the first tenth of the timings to the last."
+    return Figure(f"Figure 4 a-c: {networks.dataset}", tuple(panels), caption)
 
 
 def parts_figure(networks: Networks) -> Figure:

@@ -1,4 +1,4 @@
-"""The records of a run by network, the authors' released numbers, and what to call the methods."""
+"""The records of a run by network, numbers made of them, and the authors' released numbers."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+from numpy.typing import NDArray
 
 from shearshap.report import Series
 from shearshap_lab.experiments.spec import ABLATION_N, READINGS, Reading, Records, baselines
@@ -19,9 +20,11 @@ from shearshap_lab.statistics import (
     Estimate,
     Floats,
     Interval,
-    Ints,
-    bootstrap,
-    bootstrap_variance,
+    count_interval,
+    mean_over,
+    rank_correlation,
+    ratio,
+    row_mean,
 )
 
 METRICS: dict[str, str] = {
@@ -122,41 +125,53 @@ class Networks:
 
     @cached_property
     def _cells(self) -> dict[tuple[str, int], pd.DataFrame]:
-        """The estimates of each method and N, by network, round and row."""
-        frame = self.records["estimates"].to_pandas().sort_values(["seed", "round", "row"])
-        return dict(iter(frame.groupby(["method", "n"])))
+        """The estimates of each method and N, by network and row."""
+        return _by_method(self.records["estimates"], "row")
 
     @cached_property
-    def _known(self) -> dict[tuple[str, int, str, bool], Estimate]:
+    def _rounds(self) -> dict[tuple[str, int], pd.DataFrame]:
+        """The mean estimates of each method and N, by network and round."""
+        return _by_method(self.records["rounds"], "round")
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, int, str], Estimate]:
         return {}
 
     def n(self, method: str = "shear") -> list[int]:
         """Return the numbers of evaluations a feature at which a method was measured."""
         return sorted(n for name, n in self._cells if name == method)
 
-    def cube(self, method: str, n: int, metric: str) -> Floats:
-        """Return a metric of a method at n, (networks, rounds, rows)."""
-        own = self._cells[method, n]
-        shape = (own["seed"].nunique(), own["round"].nunique(), -1)
-        return np.asarray(own[metric], dtype=np.float64).reshape(shape)
-
     def mean(self, method: str, n: int, metric: str) -> Estimate:
         """Return the mean of a metric over networks, rounds and rows."""
-        return self._estimate(method, n, metric, variance=False)
-
-    def variance(self, method: str, n: int, metric: str) -> Estimate:
-        """Return the variance over rounds of the mean over rows, its mean over networks."""
-        return self._estimate(method, n, metric, variance=True)
-
-    def _estimate(self, method: str, n: int, metric: str, *, variance: bool) -> Estimate:
-        key = (method, n, metric, variance)
+        key = (method, n, metric)
         if key not in self._known:
-            draw = bootstrap_variance if variance else bootstrap
-            self._known[key] = draw(list(self.cube(method, n, metric)), crossed=self._crossed)
+            rows = _by_network(self._cells[method, n], metric)
+            self._known[key] = mean_over(list(rows), crossed=self.crossed)
         return self._known[key]
 
+    def spread(self, method: str, n: int, metric: str) -> Estimate:
+        """Return the variance of a metric over rows, of means over rounds."""
+        rows = _by_network(self._cells[method, n], metric)
+        squares = (rows - rows.mean(axis=1, keepdims=True)) ** 2
+        return mean_over(list(squares), crossed=self.crossed)
+
+    def by_round(self, method: str, n: int, metric: str) -> Floats:
+        """Return the mean over rows of a metric, (networks, rounds)."""
+        return _by_network(self._rounds[method, n], metric)
+
+    def row_seconds(self, way: str, method: str) -> dict[int, Floats]:
+        """Return the seconds that a row took, by N, one for each round of timings."""
+        own = self._timings.get((way, method), pd.DataFrame({"n": []}))
+        return {int(n): each["each"].to_numpy() for n, each in own.groupby("n")}
+
     @cached_property
-    def _crossed(self) -> bool:
+    def _timings(self) -> dict[tuple[str, str], pd.DataFrame]:
+        frame = self.records["timings"].to_pandas().sort_values("round")
+        frame["each"] = frame["seconds"] / frame["rows"]
+        return dict(iter(frame.groupby(["way", "method"])))
+
+    @cached_property
+    def crossed(self) -> bool:
         """Whether all networks explain the same rows: by the authors' recipe they do."""
         rows = self.records["estimates"].to_pandas().groupby("seed")["row"].agg(frozenset)
         return bool(rows.nunique() == 1)
@@ -170,6 +185,16 @@ class Networks:
         """Return the methods of a reading that were measured."""
         measured = {method for method, _ in self._cells}
         return [method for method in READINGS[reading] if method in measured]
+
+
+def _by_method(records: pa.Table, order: str) -> dict[tuple[str, int], pd.DataFrame]:
+    frame = records.to_pandas().sort_values(["seed", order])
+    return dict(iter(frame.groupby(["method", "n"])))
+
+
+def _by_network(cell: pd.DataFrame, metric: str) -> Floats:
+    """Return a metric of one method at one N, (networks, rows or rounds)."""
+    return np.asarray(cell[metric], dtype=np.float64).reshape(cell["seed"].nunique(), -1)
 
 
 def every_network(records: Records) -> list[Networks]:
@@ -197,31 +222,111 @@ def leading(every: Sequence[Networks]) -> Networks:
     return (authors or list(every))[0]
 
 
-def random_cooperators(networks: Networks) -> pa.Table:
-    """Return the errors of random cooperators at N = 16, for every feature and several draws."""
-    random = where(networks.records["cooperators"], selection="random", n=ABLATION_N)
-    return random.filter(pc.greater(random["draw"], 0))
-
-
 def metric_interval(networks: Networks, method: str, n: int, metric: str) -> Interval:
     """Return the mean of a metric with its interval, which stays within the possible numbers."""
     mean = networks.mean(method, n, metric)
-    return mean.positive_interval() if metric == "absolute_error" else mean.interval().within(-1, 1)
+    if metric == "absolute_error":
+        return mean.positive_interval()
+    return mean.bounded_interval(-1 if metric == "faithfulness" else 0, 1)
 
 
-def speeds(timings: pa.Table, way: str, method: str) -> tuple[Ints, Floats]:
-    """Return n, and rows a second (n, 3): the first tenth, the median and the last of timings."""
-    own = where(timings, way=way, method=method)
-    n = column(own, "n")
-    rates = column(own, "rows") / column(own, "seconds")
-    tenths = [np.quantile(rates[n == each], (0.1, 0.5, 0.9)) for each in np.unique(n)]
-    return np.unique(n), np.reshape(tenths, (-1, 3))
+def time_ratio(first: Floats, second: Floats) -> Interval:
+    """Return how many times longer one took than the other, with its interval over rounds."""
+    rounds = min(len(first), len(second))  # kriging is timed in the first rounds alone
+    logs = np.log(first[:rounds] / second[:rounds])
+    return mean_over([logs]).interval().map(np.exp)
 
 
 def timed_ways(networks: Networks) -> list[str]:
     """Return the ways in which a data set was timed, the paper's first."""
     measured = values_of(networks.records["timings"], "way")
     return [way for way in WAYS if way in measured]
+
+
+# Cooperators
+
+
+def random_cooperators(networks: Networks) -> pa.Table:
+    """Return the errors of random cooperators at N = 16, for every feature and several draws."""
+    random = where(networks.records["cooperators"], selection="random", n=ABLATION_N)
+    return random.filter(pc.greater(random["draw"], 0))
+
+
+def correlation(random: pa.Table) -> Interval:
+    """Return the rank correlation of error and cross-contribution over features, rows, draws."""
+    names = ("cross_contribution", "error", "seed", "row")
+    return rank_correlation(*(column(random, name) for name in names))
+
+
+def feature_correlations(random: pa.Table) -> dict[int, Interval]:
+    """Return the rank correlation across rows of each feature."""
+    players = sorted(values_of(random, "player"))
+    return {player: correlation(where(random, player=player)) for player in players}
+
+
+def within_correlation(random: pa.Table) -> Interval:
+    """Return the rank correlation over the draws of one feature of one row, a mean over all."""
+    names = ("draw", "player", "row", "seed")
+    order = np.lexsort([column(random, name) for name in names])
+    draws = len(values_of(random, "draw"))
+    ranks = [
+        column(random, name)[order].reshape(-1, draws).argsort(axis=1).argsort(axis=1)
+        for name in ("cross_contribution", "error")
+    ]
+    centred = [rank - (draws - 1) / 2 for rank in ranks]
+    # ranks 0 ... d - 1 have the variance (d^2 - 1) / 12
+    correlations = (centred[0] * centred[1]).mean(axis=1) * 12 / max(draws**2 - 1, 1)
+    seeds, rows = (column(random, name)[order][::draws] for name in ("seed", "row"))
+    return row_mean(correlations, seeds, rows).bounded_interval(-1, 1)
+
+
+def selection_ratios(records: pa.Table) -> dict[int, Interval]:
+    """Return the mean error among SHEAR's cooperators over that among random ones, by N.
+
+    An N at which all features are cooperators, so that nothing is lost, is left out.
+    """
+    ratios = {}
+    for n in sorted(values_of(records, "n")):
+        own, random = (selected_mean(records, n, name, "error") for name in ("shear", "random"))
+        if max(own.mean, random.mean) > 1e-6:
+            ratios[n] = ratio(own, random)
+    return ratios
+
+
+def better_choices(records: pa.Table) -> Interval | None:
+    """Return the fraction of random choices with a smaller error than SHEAR's."""
+    order = [("seed", "ascending"), ("row", "ascending")]
+    own = where(records, selection="shear").sort_by(order)
+    random = where(records, selection="random").sort_by(order)
+    if not len(own):
+        return None
+    return share_of(own, column(random, "error") < column(own, "error"))
+
+
+def bound_ratio(networks: Networks, n: int, first: str, second: str, name: str) -> Interval:
+    """Return the mean of Remark 2's bound, or error, of one selection over another's at n."""
+    records = networks.records["selection_bound"]
+    return ratio(selected_mean(records, n, first, name), selected_mean(records, n, second, name))
+
+
+def selected_mean(records: pa.Table, n: int, selection: str, name: str) -> Estimate:
+    """Return the mean of a column at n, of one selection of cooperators."""
+    own = where(records, n=n, selection=selection)
+    return mean_of(own, column(own, name))
+
+
+def mean_of(records: pa.Table, values: Floats) -> Estimate:
+    """Return the mean over networks and rows of values (n,), one for each record."""
+    return row_mean(values, column(records, "seed"), column(records, "row"))
+
+
+def share_of(records: pa.Table, is_so: NDArray[Any]) -> Interval:
+    """Return the fraction of records (n,) of which something is so; of all or none, by rows."""
+    mean = mean_of(records, np.asarray(is_so, dtype=np.float64))
+    if 0 < mean.mean < 1:
+        return mean.bounded_interval()
+    rows = sum(len(part) for part in mean.parts)
+    return count_interval(round(mean.mean * rows), rows)
 
 
 # The authors' released numbers

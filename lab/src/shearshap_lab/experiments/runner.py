@@ -10,7 +10,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from shearshap_lab import runner
-from shearshap_lab.experiments.spec import ABLATION_N, ABLATIONS, STUDIES, Records, Spec, joined
+from shearshap_lab.experiments.spec import (
+    ABLATION_N,
+    ABLATIONS,
+    STUDIES,
+    Records,
+    Spec,
+    joined,
+    tidy,
+)
 from shearshap_lab.experiments.studies import cooperators, estimates, timings
 from shearshap_lab.experiments.studies.estimates import Subject, prepare
 from shearshap_lab.provenance import code_hash, provenance, short_hash, versions
@@ -58,7 +66,7 @@ def run(
     for (study, _), table in zip(tasks, tables, strict=True):
         found[study].append(table)
 
-    records = {study: joined(study, tables) for study, tables in found.items()}
+    records = tidy({study: joined(study, tables) for study, tables in found.items()})
     origin = provenance(shlex.join(command), time.perf_counter() - started)
     runner.write_records(records, out / "records", origin)
     return records

@@ -9,15 +9,18 @@ models
     run. `size` is mean |phi|_1 over the rows. `truth_error` is the expected |.|_1 of a row's errors
     of the truth itself; 0 if it is exact.
 estimates
-    One record for each row, round, method and n; the truth itself is the method "truth", n = 0.
+    One record for each row, method and n, of means over rounds; the truth itself is the method
+    "truth", n = 0.
+rounds
+    One record for each round, method and n, of means over rows.
 timings
     `seconds` for all `rows` of one call (way "batch"), or for `rows` calls of one row each, N
     evaluations at a time (way "one by one"). All methods are timed once in each round.
 cooperators
-    |phi_i(U) - phi_i(S + i)| = `error` of a player i of `value` phi_i(U), with sum_S eta_ij =
-    `cross_contribution`. Draw 0 has one random player of each row and every size of S, with S
-    random or by "shear" (largest eta_ij); draws 1, 2, ... have every player whose value is not
-    zero, random S, and n = 16 only.
+    |phi_i(U) - phi_i(S + i)| = `error` of a player i, with sum_S eta_ij = `cross_contribution`.
+    Draw 0 has one random player of each row and every size of S, with S random or by "shear"
+    (largest eta_ij); draws 1, 2, ... have every player whose value is not zero, random S, and
+    n = 16 only.
 pairs
     Theorems 1 and 2, for each pair: `loss` = phi_i(U) - phi_i(U - j), with its sign; `chain` =
     Delta_ij by second derivatives at the corners, as printed; the bound on |loss| by second
@@ -35,14 +38,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from shearshap.errors import InputError
 from shearshap.methods import METHODS, Shear
 from shearshap.methods.base import Method
 from shearshap_lab.baselines import BASELINES
 from shearshap_lab.data import criteo, uci
-from shearshap_lab.runner import read_records
+from shearshap_lab.runner import column, read_records
 
 Reading = Literal["authors", "paper", "paper-coin", "fair"]
 
@@ -74,6 +79,8 @@ ABLATIONS: dict[str, Method] = {
 two readings: V_n random but unpaired, and V_n empty.
 """
 
+SCORES = ("ranking_accuracy", "faithfulness", "monotonicity")  #: metrics of which 1 is the best
+
 ABLATION_N = 16  #: evaluations a feature at which the paper ablates, selects and illustrates
 
 CANDIDATES: dict[str, Method] = {
@@ -85,7 +92,7 @@ CANDIDATES: dict[str, Method] = {
 """Every method that is measured, by name."""
 
 #: test rows, those of a quick run, and those of which the theorems are studied
-_ROWS = {"census": (100, 40, 8), "bank": (40, 20, 1), "criteo": (12, 6, 1)}
+_ROWS = {"census": (100, 40, 8), "bank": (40, 20, 4), "criteo": (12, 6, 1)}
 
 
 def baselines(reading: Reading) -> tuple[str, ...]:
@@ -104,7 +111,7 @@ class Spec:
     evaluations: tuple[int, ...] = (8, 16, 32, 64, 128)  #: N, model evaluations for each feature
     rounds: int = 5  #: draws of every estimate
     rows: int = 100  #: test rows that are explained
-    timings: int = 10  #: how often each method is timed, on the first network
+    timings: int = 8  #: how often each method is timed, on the first network
     timed_rows: int = 50  #: of one timing, at most
     rows_one_by_one: int = 3  #: likewise, when rows are explained one after the other
     bounded_rows: int = 1  #: for the studies of Theorems 1 and 2 and Remark 2
@@ -133,7 +140,15 @@ class Spec:
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods of all readings, each once."""
-        names = dict.fromkeys(name for reading in READINGS.values() for name in reading)
+        return self._methods_of(*READINGS)
+
+    @property
+    def timed_methods(self) -> tuple[str, ...]:
+        """The methods that are timed: those that people run, not those of the appendix alone."""
+        return self._methods_of("authors", "fair")
+
+    def _methods_of(self, *readings: Reading) -> tuple[str, ...]:
+        names = dict.fromkeys(name for reading in readings for name in READINGS[reading])
         if self.dataset == "criteo":
             # derivatives by single columns of an index mean nothing: those of an embedding are for
             # the whole feature
@@ -212,7 +227,7 @@ STUDIES: dict[str, pa.Schema] = {
     ),
     "timings": _schema(text="way method machine", whole="n round rows", number="seconds"),
     "cooperators": _schema(
-        text="selection", whole="row player n draw", number="cross_contribution error value"
+        text="selection", whole="row player n draw", number="cross_contribution error"
     ),
     "pairs": _schema(whole="row player other", number="loss chain printed sure"),
     "selection_bound": _schema(
@@ -226,10 +241,64 @@ STUDIES: dict[str, pa.Schema] = {
 }
 """The columns of the records, by study."""
 
+METRICS = ("absolute_error", *SCORES)
+
+DIGITS = {
+    "estimates": 4,
+    "rounds": 4,
+    "cooperators": 3,
+    "pairs": 4,
+    "selection_bound": 3,
+    "timings": 4,
+}
+"""The significant digits of numbers that are kept, for studies of many records. Means of hundreds
+of them are known far better, and a whole run fits into 2 MB."""
+
 
 def joined(study: str, parts: list[pa.Table]) -> pa.Table:
     """Return the records of all parts of a study; no parts make an empty table."""
     return pa.concat_tables([STUDIES[study].empty_table(), *parts]).combine_chunks()
+
+
+def tidy(measured: Mapping[str, pa.Table]) -> Records:
+    """Return the records of all studies as they are kept.
+
+    Of estimates, means over rounds and means over rows: that is all that pages need. A row's
+    estimate of every round is left in the parts of a run.
+    """
+    estimates = measured["estimates"]
+    means = {"estimates": _means(estimates, over="round"), "rounds": _means(estimates, over="row")}
+    return {study: _kept(study, table) for study, table in {**measured, **means}.items()}
+
+
+def _means(estimates: pa.Table, *, over: str) -> pa.Table:
+    """Return the means of estimates over rounds or rows."""
+    frame = estimates.to_pandas().drop(columns=over)
+    names = [name for name in frame.columns if name not in METRICS]
+    means = frame.groupby(names, sort=False, as_index=False).mean()
+    return pa.Table.from_pandas(means, preserve_index=False)
+
+
+def _kept(study: str, records: pa.Table) -> pa.Table:
+    """Return records with numbers to the digits that are kept; scores as if they were near 1."""
+    digits = DIGITS.get(study)
+    if digits is None:
+        return records
+    columns = [
+        _rounded(column(records, field.name), digits, score=field.name in SCORES)
+        if pa.types.is_floating(field.type)
+        else records[field.name]
+        for field in records.schema
+    ]
+    return pa.table(columns, schema=records.schema)
+
+
+def _rounded(numbers: NDArray[np.float64], digits: int, *, score: bool) -> NDArray[np.float64]:
+    if score:
+        return np.round(numbers, digits)
+    exponents = np.floor(np.log10(np.maximum(np.abs(numbers), np.finfo(float).tiny)))
+    unit = 10.0 ** (exponents - digits + 1)
+    return np.asarray(np.round(numbers / unit) * unit)
 
 
 def read(folder: Path | str) -> dict[str, pa.Table]:

@@ -156,14 +156,29 @@ class Rows:
 
 
 class CountedGame:
-    """A game as an estimator sees it: a function of coalitions that counts what is asked of it."""
+    """A game as an estimator sees it: a function of coalitions that counts what is asked of it.
+
+    The table and the count are variables of a function: no attribute leads to them.
+    """
 
     def __init__(self, game: Game, *, budget: int, seed: int) -> None:
+        asked = 0
+
+        def value(coalitions: Bools) -> Floats:
+            nonlocal asked
+            asked += len(coalitions)
+            return game.value(coalitions)
+
         self.players = game.players  #: p
         self.budget = budget  #: coalitions that may be asked for, repeated ones included
         self.seed = seed  #: decides every draw
-        self.evaluations = 0  #: coalitions asked for so far
-        self._value = game.value  # a function: the table itself is nobody's business
+        self._value = value
+        self._asked: Callable[[], int] = lambda: asked
+
+    @property
+    def evaluations(self) -> int:
+        """Coalitions asked for so far."""
+        return self._asked()
 
     def __call__(self, coalitions: ArrayLike) -> Floats:
         """Return the values (c,) of coalitions (c, p), 0 or 1; a single one may be (p,)."""
@@ -172,7 +187,6 @@ class CountedGame:
             raise ValueError(
                 f"the game was asked for coalitions {present.shape}, and takes (c, {self.players})"
             )
-        self.evaluations += len(present)
         return self._value(present)
 
 

@@ -24,7 +24,7 @@ from shearshap_lab.experiments.studies.estimates import Subject, draws
 from shearshap_lab.runner import table
 
 RANDOM_SETS = 5  #: draws of random cooperators for Remark 2
-DRAWS = 10  #: of random cooperators for each feature, to compare with their cross-contribution
+DRAWS = 6  #: of random cooperators for each feature, to compare with their cross-contribution
 MAX_COALITIONS = 1 << 16  #: of one feature and its cooperators
 NEGLIGIBLE = 1e-7  #: a value below this fraction of the row's largest is zero, up to rounding
 
@@ -86,7 +86,6 @@ def _among_chosen(
         "n": theory.coalitions_needed(size),
         "cross_contribution": eta[rows, target].gather(1, chosen).sum(dim=1).numpy(),
         "error": (among(game, target, chosen) - true).abs().numpy(),
-        "value": true.numpy(),
     }
     matters = _matter(truth.values)[np.arange(len(targets)), targets]
     return table(STUDIES["cooperators"], columns).filter(matters)

@@ -55,9 +55,9 @@ def _timed(spec: Spec, way: str, number: int) -> Iterator[tuple[str, int]]:
     yield DERIVATIVES, 0
     for n in spec.evaluations:
         yield FORWARD, n
-        for method in spec.methods:
+        for method in spec.timed_methods:
             # kriging takes long; one by one it would be fitted to one row after the other
-            if method != "kriging" or (way == BATCH and number < max(1, spec.timings // 3)):
+            if method != "kriging" or (way == BATCH and number < max(1, spec.timings // 2)):
                 yield method, n
 
 
