@@ -140,7 +140,7 @@ class SharedOptions:
         str,
         INPUT(
             help="A file: .onnx; .json or .ubj (XGBoost), .txt (LightGBM), .cbm (CatBoost); "
-            ".joblib or .pkl with --trust. Or a function: module:function, path/to/file.py:function."
+            ".joblib or .pkl with --trust. Or module:function, path/to/file.py:function."
         ),
     ]
     data: Annotated[
