@@ -28,7 +28,7 @@ from shearshap.interactions.cross import _twice_differentiable
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4))
 ZEROS = np.zeros(4)
-ONLY_EXPLAINED = {"method", "output_names", "seed", "drop_null", "semivalue"}
+ONLY_EXPLAINED = {"method", "output_names", "seed", "drop_null", "semivalue", "text"}
 
 
 def test_it_is_explain_with_its_options_kept() -> None:

@@ -285,11 +285,14 @@ def test_interactions_of_three_features() -> None:
 
 
 def test_every_option_of_an_explainer_is_one_of_a_job() -> None:
-    """Rows of files have names, and a job says where it is done: few options make no sense."""
+    """Rows of files have names, and a job says where it is done: few options make no sense.
+
+    Texts are explained in Python alone.
+    """
     called = signature(Explainer.__call__).parameters
     known = {each.name for each in fields(Explainer)} | {*called}
     known -= {"self", "rows", "index", "progress", "deadline", "max_evals", "silent"}
-    known -= {"feature_names", "drop_null"}
+    known -= {"feature_names", "drop_null", "text", "answer"}
     renamed = {"output": "outputs", "y": "label"}
     assert {renamed.get(name, name) for name in known} <= {each.name for each in fields(Job)}
 

@@ -148,7 +148,7 @@ def test_lightgbm_knows_columns_with_spaces_by_underscores() -> None:
     model = lightgbm.LGBMClassifier(n_estimators=3, min_child_samples=2, verbose=-1, n_jobs=1)
     model.fit(frame, labels).booster_.save_model("model.txt")
     frame.assign(id=range(len(frame))).to_csv("people.csv", index=False)
-    text = done("model.txt", "people.csv")
+    text = done("model.txt", "people.csv", "--scale", "probability")
     assert "not used    id\n" in text
     np.testing.assert_allclose(written()["prediction"], model.predict_proba(frame)[:, 1])
     assert "value.age in years" in written()

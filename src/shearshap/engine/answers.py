@@ -3,7 +3,7 @@
 A model is one of transformers, or behind a server. Which solver explains texts is decided here.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import numpy as np
@@ -101,7 +101,9 @@ class _Answers(ScoredTexts):
             note = f"The answer was generated, greedily, with at most {counted(most, 'token')}."
             self.notes = (*self.notes, note)
         else:
-            texts = [given] * self.rows if isinstance(given, str) else list(given)
+            texts = list(given) if isinstance(given, Iterable) else []
+            if isinstance(given, str):
+                texts = [given] * self.rows
             if len(texts) != self.rows or not all(isinstance(text, str) for text in texts):
                 raise InputError(
                     f"answer: expected a text, or {self.rows} texts, one for each prompt, got "

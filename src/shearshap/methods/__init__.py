@@ -48,7 +48,7 @@ def name_of(method: Method) -> str:
     A calibration is not printed: with it, a method has the same name as without.
     """
     printed = repr(method)
-    alike = {name: known for name, known in METHODS.items() if type(known) is type(method)}
+    alike = {name: known for name, known in METHODS.items() if isinstance(method, type(known))}
     return next((name for name, known in alike.items() if repr(known) == printed), printed)
 
 

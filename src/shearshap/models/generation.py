@@ -415,7 +415,8 @@ class AnswerScorer:
         """Whether the model has nothing but attention to the tokens before."""
         layers = set(getattr(self._config, "layer_types", None) or ())
         attends = hasattr(self._config, "num_attention_heads") and layers <= ATTENTION
-        return attends and not self.language.is_encoder_decoder
+        is_recurrent = getattr(self.language.model, "_is_stateful", False)
+        return attends and not is_recurrent and not self.language.is_encoder_decoder
 
     def _byte_limit(self) -> int:
         """Return the bytes that logits, or keys and values, may take."""

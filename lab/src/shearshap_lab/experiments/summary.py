@@ -171,6 +171,8 @@ def facts(every: Sequence[Networks], origin: Mapping[str, Any]) -> Iterator[tupl
     """Yield where the numbers come from, each fact with its name."""
     yield "Command", f"`{origin['command'] or 'not known'}`"
     yield "Commit", f"`{origin['commit']}`; code that measures `{origin['code']}`"
+    if "note" in origin:
+        yield "Afterwards", origin["note"]
     yield "Versions", origin["versions"]
     yield "Machine", origin["machine"]
     minutes, seconds = divmod(round(origin["seconds"]), 60)
@@ -187,12 +189,13 @@ def facts(every: Sequence[Networks], origin: Mapping[str, Any]) -> Iterator[tupl
     yield "For each network", ". ".join(sizes)
     yield (
         "Records",
-        f"`docs/reproduction/records`; `cat *.parquet | sha256sum` gives `{origin['records']}`",
+        f"`cat *.parquet | sha256sum` in their folder gives `{origin['records']}`; those of the "
+        "published run are in `docs/reproduction/records`",
     )
     yield (
         "Pages",
-        "`shear paper page docs/reproduction/records --out docs` makes this page, the figure and "
-        "the report from the records, and a test compares them",
+        "`shear paper page RECORDS --out FOLDER` makes all pages from records; a test compares the "
+        "published ones",
     )
 
 
