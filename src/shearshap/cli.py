@@ -4,11 +4,12 @@ Other distributions add commands by the entry point group `shearshap.commands`, 
 folders by `shearshap.models`. shearshap-lab adds `shear paper` and `shear benchmark`.
 """
 
+import re
 import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from importlib.metadata import entry_points
 from inspect import Signature, signature
 from pathlib import Path
@@ -22,6 +23,21 @@ from shearshap import __version__
 from shearshap.errors import InputError, ShearError
 
 stop_reported = False  #: whether a command that was interrupted has said what it keeps
+
+# An option of each section of the help; the sections come in this order
+INPUT = partial(Option, rich_help_panel="Input")
+QUESTION = partial(Option, rich_help_panel="What to explain")
+PRECISION = partial(Option, rich_help_panel="Precision")
+OUTPUT = partial(Option, rich_help_panel="Output")
+SERVICE = partial(Option, rich_help_panel="Service")
+LIMITS = partial(Option, rich_help_panel="Limits of requests")
+LARGE = partial(Option, rich_help_panel="Large jobs")
+COMPUTING = partial(Option, rich_help_panel="Computing")
+SECTIONS = [
+    option.keywords["rich_help_panel"]
+    for option in (INPUT, QUESTION, PRECISION, OUTPUT, SERVICE, LIMITS, LARGE, COMPUTING)
+]
+OTHERS = "Options"  #: the section of options of no other
 
 GOES_ON = "what is finished is kept, and the same command goes on from there"
 
@@ -49,13 +65,33 @@ class Commands(TyperGroup):
             raise typer.Exit(130) from error
 
 
+class Sections(TyperCommand):
+    """A command whose help has its options in sections."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections."""
+        sections: dict[str, list[tuple[str, str]]] = {name: [] for name in (*SECTIONS, OTHERS)}
+        for parameter in self.get_params(ctx):
+            line = parameter.get_help_record(ctx)
+            if line is not None:
+                name, words = line
+                words = re.sub(r"; x[<>].*\]$", "]", words)  # the range of a number
+                words = re.sub(r"\[default: \((.*)\)\]$", r"[default: \1]", words)
+                section = getattr(parameter, "rich_help_panel", None) or OTHERS
+                sections[section].append((name, words))
+        for name, lines in sections.items():
+            if lines:
+                with formatter.section(name):
+                    formatter.write_dl(lines)
+
+
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
 
@@ -102,18 +138,19 @@ class SharedOptions:
 
     model: Annotated[
         str,
-        Option(
-            help="A file (.onnx; .json or .ubj of XGBoost; .txt of LightGBM; .cbm of CatBoost; "
-            ".joblib or .pkl with --trust), or module:function, path/to/file.py:function."
+        INPUT(
+            help="A file: .onnx; .json or .ubj (XGBoost), .txt (LightGBM), .cbm (CatBoost); "
+            ".joblib or .pkl with --trust. Or module:function, path/to/file.py:function."
         ),
     ]
     data: Annotated[
-        Path, Option(help="The rows: CSV or Parquet; for shear explain also a folder of Parquet.")
+        Path,
+        INPUT(help="The rows: a CSV or Parquet file; for shear explain also a folder of Parquet."),
     ]
     background: Annotated[
         str | None,
-        Option(
-            help="Background: what features are compared with. Rows of a file: "
+        INPUT(
+            help="What the rows are compared with. Rows of a file: "
             "'sample:train.csv' (100 of them, or 'sample:train.csv:200'), 'kmeans:train.csv:20', "
             "'all:train.csv'; or one row: 'mean:train.csv', 'median:...', 'mode:...'; if features "
             "move together: 'copula:train.csv', 'gaussian:...', 'empirical:...', 'learned:...'.",
@@ -121,51 +158,55 @@ class SharedOptions:
         ),
     ] = None
     output: Annotated[
-        Texts, Option(help="Name or number of a class (repeatable).", show_default="all")
+        Texts, QUESTION(help="Name or number of a class (repeatable).", show_default="all")
     ] = None
     scale: Annotated[
         str | None,
-        Option(
+        QUESTION(
             help="probability, log-odds, margin or logit.",
             show_default="raw output; probabilities for classifiers",
         ),
     ] = None
     returns: Annotated[
         str | None,
-        Option(
+        INPUT(
             help="Type of the model's output (probability or margin), if it cannot be inferred.",
             show_default=False,
         ),
     ] = None
     multilabel: Annotated[
-        bool, Option("--multilabel", help="Each output is the probability of a label of its own.")
+        bool,
+        INPUT(
+            "--multilabel",
+            help="Several labels may be true at once: each output is the probability of one.",
+        ),
     ] = False
     output_names: Annotated[
-        Texts, Option(help="Names of all outputs of the model: no,maybe,yes.", show_default=False)
+        Texts, INPUT(help="Names of all outputs of the model: no,maybe,yes.", show_default=False)
     ] = None
     groups: Annotated[
         Texts,
-        Option(
+        QUESTION(
             help="Columns that count as one feature: NAME=COLUMN,COLUMN (repeatable), or a .json "
             "file of names and lists of columns, which may be nested: groups of features.",
             show_default="each column is a feature",
         ),
     ] = None
-    drop: Annotated[Texts, Option(help="Column to ignore (repeatable).", show_default=False)] = None
+    drop: Annotated[Texts, INPUT(help="Column to ignore (repeatable).", show_default=False)] = None
     seed: Annotated[
-        int, Option(min=0, help="Decides every random choice: the same seed, the same result.")
+        int, PRECISION(min=0, help="Random seed: the same seed gives the same result.")
     ] = 0
     trust: Annotated[
-        bool, Option("--trust", help="Open a pickle, which runs the code that is in it.")
+        bool, INPUT("--trust", help="Open a pickle. This runs the code in it, so know who made it.")
     ] = False
     batch_size: Annotated[
-        int | None, Option(min=1, help="Rows per model call.", show_default="as memory allows")
+        int | None, COMPUTING(min=1, help="Rows per model call.", show_default="as memory allows")
     ] = None
     device: Annotated[
         str | None,
-        Option(
-            help="Where to compute, such as cuda, or auto; cuda:0,cuda:1 for workers in turn.",
-            show_default="where the model is",
+        COMPUTING(
+            help="Where to compute: cpu, cuda, auto; or cuda:0,cuda:1, one for each worker.",
+            show_default="the model's device",
         ),
     ] = None
 
@@ -192,18 +233,39 @@ class RowOptions(SharedOptions):
 
     budget: Annotated[
         int | None,
-        Option(min=1, help="Model evaluations per row.", show_default="16 x features + 2"),
+        PRECISION(min=1, help="Model evaluations per row.", show_default="16 x features + 2"),
     ] = None
     tol: Annotated[
         float | None,
-        Option(help="Stop at a row once its standard errors are below this.", show_default=False),
+        PRECISION(
+            help="Stop at a row once its standard errors are below this.",
+            show_default="use the whole budget",
+        ),
     ] = None
-    method: Annotated[str, Option(help="A method's name, or auto.")] = "auto"
+    id_column: Annotated[
+        str | None,
+        INPUT(
+            "--id",
+            help="The column that labels the rows, which the model does not see.",
+            show_default="row numbers",
+        ),
+    ] = None
+    title: Annotated[
+        str | None,
+        OUTPUT(help="Title of the report or page.", show_default="the name of the data or model"),
+    ] = None
+    method: Annotated[
+        str,
+        PRECISION(
+            help="auto, exact, kriging, leverage, permutation, permutation-antithetic, kernel, "
+            "kernel-paired, kernel-welford, shear, shear-unbiased or coarse-to-fine."
+        ),
+    ] = "auto"
     semivalue: Annotated[
         str,
-        Option(
-            help="shapley, banzhaf, or a weight for each number of other features that are "
-            "present: 0.5,0.3,0.2."
+        QUESTION(
+            help="shapley, banzhaf, or weights: one for each number of other features that are "
+            "present, such as 0.5,0.3,0.2 for three features."
         ),
     ] = "shapley"
 
@@ -227,7 +289,7 @@ def with_options(kind: type[SharedOptions]) -> Callable[[Callable[..., None]], C
     return decorated
 
 
-class PairsByDefault(TyperCommand):
+class PairsByDefault(Sections):
     """A command in which --interactions without a number are those of pairs."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -246,83 +308,80 @@ def explain(
     options: RowOptions,
     out: Annotated[
         str,
-        Option(
-            help="Where to write: .parquet or .csv, one line for each row; or for a large job a "
+        OUTPUT(
+            help="The file to write, .parquet or .csv, with one line per row; for a large job a "
             "folder, with / at its end."
         ),
     ],
     interactions: Annotated[
         int | None,
-        Option(
+        QUESTION(
             min=2,
-            help="Also write the interactions of pairs of features, or of up to so many: to a file "
-            "beside --out, or to _interactions in its folder.",
-            show_default="none; 2 without a number",
+            help="Also write the interactions of up to N features: to a file beside --out, or to "
+            "the folder _interactions in it.",
+            show_default="none; pairs if N is left out",
         ),
     ] = None,
     interaction_index: Annotated[
-        str, Option(help="Of the interactions: k-SII, SII, STII or FSII.")
+        str, QUESTION(help="Kind of interactions: k-SII, SII, STII or FSII.")
     ] = "k-SII",
     loss: Annotated[
         str | None,
-        Option(
+        QUESTION(
             help="Explain the loss of each row instead of its prediction: 'log loss', mse or mae.",
             show_default=False,
         ),
     ] = None,
     label: Annotated[
         str | None,
-        Option(
+        QUESTION(
             help="With --loss: the column of the labels, which the model does not see.",
             show_default=False,
         ),
     ] = None,
-    id_column: Annotated[
-        str | None,
-        Option(
-            "--id",
-            help="The column that labels the rows, which the model does not see.",
-            show_default="their numbers",
+    deadline: Annotated[
+        float | None,
+        PRECISION(
+            min=0,
+            help="Seconds after which to stop; the file has the rows that are done.",
+            show_default="none",
         ),
     ] = None,
     keep: Annotated[
         Texts,
-        Option(
+        OUTPUT(
             help="Column of the data to write beside the values (repeatable).", show_default="all"
         ),
     ] = None,
     report: Annotated[
         bool,
-        Option(
+        OUTPUT(
             "--report",
-            help="Write a report for a browser: beside --out, or on a sample of the rows into its "
-            "folder.",
+            help="Also write a report for a browser: beside --out; for a large job into its "
+            "folder, on a sample of the rows.",
         ),
     ] = False,
     overwrite: Annotated[
         bool,
-        Option("--overwrite", help="Replace files at --out that shear explain has not written."),
+        OUTPUT("--overwrite", help="Replace files that shear explain did not write."),
     ] = False,
-    workers: Annotated[
-        int | None, Option(min=1, help="Worker processes (large jobs).", show_default="1")
-    ] = None,
-    engine: Annotated[str, Option(help="local, or ray for many machines (large jobs).")] = "local",
+    workers: Annotated[int | None, LARGE(min=1, help="Worker processes.", show_default="1")] = None,
+    engine: Annotated[str, LARGE(help="local, or ray for many machines.")] = "local",
     address: Annotated[
         str | None,
-        Option(
+        LARGE(
             help="The Ray cluster: host:port, or 'auto' for the local cluster.",
-            show_default="RAY_ADDRESS, or else Ray is started here",
+            show_default="RAY_ADDRESS; if that is not set, Ray is started here",
         ),
     ] = None,
-    gpus: Annotated[float | None, Option(help="GPUs per Ray worker.", show_default=False)] = None,
+    gpus: Annotated[float | None, LARGE(help="GPUs per Ray worker.", show_default=False)] = None,
     shard_rows: Annotated[
-        int | None, Option(min=1, help="Rows per part at most (large jobs).", show_default="65,536")
+        int | None, LARGE(min=1, help="Rows per part at most.", show_default="65,536")
     ] = None,
     log: Annotated[
         str | None,
-        Option(
-            help="A new file, or an earlier log, for a line of JSON per part; or - for stderr "
-            "(large jobs).",
+        LARGE(
+            help="The file for a line of JSON per part, new or an earlier log; - for stderr.",
             show_default="_log.jsonl in --out",
         ),
     ] = None,
@@ -359,9 +418,9 @@ def explain(
         interaction_index=interaction_index,  # type: ignore[arg-type]  # checked by the explainer
         loss=loss,
         label=label,
-        id_column=id_column,
+        deadline=deadline,
         keep=None if keep is None else tuple(keep),
-        report=report,
+        report=report or options.title is not None,
         overwrite=overwrite,
         shard_rows=shard_rows or SHARD_ROWS,
         command=shlex.join(["shear", *sys.argv[1:]]),
@@ -384,35 +443,35 @@ def explain(
     typer.echo(outcome.summary)
 
 
-@app.command()
+@app.command(cls=Sections)
 @with_options(SharedOptions)
 def importance(
     options: SharedOptions,
-    loss: Annotated[str, Option(help="'log loss', mse or mae.")],
-    label: Annotated[str, Option(help="The column of the labels, which the model does not see.")],
+    loss: Annotated[str, QUESTION(help="'log loss', mse or mae.")],
+    label: Annotated[str, QUESTION(help="The column of the labels, which the model does not see.")],
     budget: Annotated[
         int | None,
-        Option(min=1, help="Model evaluations in all.", show_default="as many as --tol takes"),
+        PRECISION(min=1, help="Model evaluations in all.", show_default="as many as --tol takes"),
     ] = None,
     tol: Annotated[
         float | None,
-        Option(
+        PRECISION(
             help="Stop once all standard errors are below this.",
             show_default="2.5 % of the range of the values",
         ),
     ] = None,
-    level: Annotated[float, Option(help="Of the intervals.")] = 0.95,
+    level: Annotated[float, PRECISION(help="Level of the intervals.")] = 0.95,
     deadline: Annotated[
-        float | None, Option(help="Seconds after which to stop.", show_default=False)
+        float | None, PRECISION(help="Seconds after which to stop.", show_default=False)
     ] = None,
     out: Annotated[
-        Path | None, Option(help="Where to write the table: .csv or .parquet.", show_default=False)
+        Path | None, OUTPUT(help="The file for the table: .csv or .parquet.", show_default=False)
     ] = None,
     plot: Annotated[
-        Path | None, Option(help="Where to draw it: .png or .svg.", show_default=False)
+        Path | None, OUTPUT(help="The file for the plot: .png or .svg.", show_default=False)
     ] = None,
     overwrite: Annotated[
-        bool, Option("--overwrite", help="Replace files that shear importance has not written.")
+        bool, OUTPUT("--overwrite", help="Replace files that shear importance did not write.")
     ] = False,
 ) -> None:
     """Say which features a model needs: by how much each reduces its loss, with intervals.
@@ -442,49 +501,47 @@ def importance(
     typer.echo(str(needed))
 
 
-@app.command()
+@app.command(cls=Sections)
 @with_options(RowOptions)
 def serve(
     options: RowOptions,
     sample: Annotated[
-        int, Option(min=1, help="Rows that are explained at the start, for the global view.")
+        int, SERVICE(min=1, help="Rows to explain at the start, for the view of all rows.")
     ] = 200,
     host: Annotated[
-        str, Option(help="Where to listen; any but this machine's loopback needs --token.")
+        str, SERVICE(help="Address to listen on; other than this machine's own needs --token.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, Option(min=0, max=65535, help="Where to listen; 0: any that is free.")
+        int, SERVICE(min=0, max=65535, help="Port to listen on; 0 for any that is free.")
     ] = 8000,
     token: Annotated[
         str | None,
-        Option(
+        SERVICE(
             envvar="SHEAR_TOKEN",
             help="Bearer token required from clients. On a machine with other users set "
             "SHEAR_TOKEN instead, which they cannot see.",
             show_default=False,
         ),
     ] = None,
-    max_rows: Annotated[int, Option(min=1, help="Rows of one request.")] = 1_000,
+    max_rows: Annotated[int, LIMITS(min=1, help="Rows per request.")] = 1_000,
     max_budget: Annotated[
         int | None,
-        Option(
+        LIMITS(
             min=1,
-            help="Model evaluations for one row that a request may ask for.",
+            help="Model evaluations per row that a request may ask for.",
             show_default="ten times the budget",
         ),
     ] = None,
     max_evaluations: Annotated[
-        int, Option(min=1, help="Model evaluations of one request: its rows x its budget.")
+        int, LIMITS(min=1, help="Model evaluations per request: rows x budget.")
     ] = 1_000_000,
-    max_body: Annotated[int, Option(min=1, help="Bytes of a request's body.")] = 1 << 20,
+    max_body: Annotated[int, LIMITS(min=1, help="Bytes per request.")] = 1 << 20,
     max_requests: Annotated[
-        int, Option(min=1, help="Requests at the same time; further requests get 503.")
+        int, LIMITS(min=1, help="Requests at the same time; further requests get 503.")
     ] = 1_000,
     timeout: Annotated[
         float,
-        Option(
-            min=0.001, help="Seconds that a request may take, waiting included; then its work ends."
-        ),
+        LIMITS(min=0.001, help="Seconds that a request may take, waiting included."),
     ] = 30.0,
 ) -> None:
     """Explain a model's predictions on request: a page for a browser, and an API.

@@ -626,7 +626,7 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_any_work(here: Path
     places = {
         "no/values.parquet": "out: there is no folder no",
         "few.csv/values.csv": "out: there is no folder few.csv",
-        "values.txt": "out: expected a file that ends in .parquet, .pq, .csv, or for a large job a",
+        "values.txt": "out: values.txt does not say what to write; try values.parquet",
         "d.csv": "out: d.csv is a folder; expected the name of a file",
         "pipe.csv": "out: pipe.csv cannot be written to; choose another name",
         "x" * 300 + ".csv": "[Errno 36] File name too long",

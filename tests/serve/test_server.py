@@ -67,6 +67,7 @@ TESTED_BY_FAILURES = {"batch_size", "device", "interactions", "loss"}
 ABOUT_FILES = {"model", "data", "trust"}
 NOT_OF_A_SERVICE = {
     "out", "large", "report", "overwrite", "keep", "shard_rows", "command", "interaction_index", "label",
+    "deadline", "title",
 }  # fmt: skip
 
 
@@ -190,10 +191,10 @@ def test_no_option_of_a_job_is_forgotten() -> None:
 
 
 OF_EXPLAIN_ALONE = {
-    "out", "report", "overwrite", "interactions", "interaction_index", "loss", "label", "id_column",
+    "out", "report", "overwrite", "interactions", "interaction_index", "loss", "label", "deadline",
     "keep", "workers", "engine", "address", "gpus", "shard_rows", "log",
 }  # fmt: skip
-"""Options about files to write and large jobs; a service leaves out a column of ids by --drop."""
+"""Options about files to write and large jobs."""
 
 
 def test_serve_has_the_options_of_explain() -> None:

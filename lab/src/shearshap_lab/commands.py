@@ -220,7 +220,7 @@ def truth(
         f"rows      {len(known.rows)} of {len(dataset.test)} test rows, {len(dataset.groups)} "
         "features each\n"
         f"values    {kind}\n"
-        f"cost      {known.evaluations} evaluations a row\n"
+        f"cost      {known.evaluations} evaluations per row\n"
         f"|value|   {abs(known.values).mean():.4g} on average\n"
         f"time      {time.perf_counter() - started:.1f} s\n"
         f"kept in   {folder / f'truth-{known.key}'}"

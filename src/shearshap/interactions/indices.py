@@ -330,7 +330,7 @@ def check_pairs(coalitions: Tensor) -> None:
         raise MethodError(
             "interactions need coalitions with their complements, which this method does not ask "
             "for within this budget; try method='kriging', 'leverage', 'kernel-paired', "
-            "'permutation-antithetic' or 'exact', with two evaluations a feature and two more"
+            "'permutation-antithetic' or 'exact', with two evaluations per feature, plus two"
         )
 
 

@@ -158,7 +158,7 @@ def _run_file(job: Job, read: FilesRead, progress: bool | None) -> Outcome:
         for block in plan.work.blocks(shard, progress=progress):
             blocks.append(block)  # noqa: PERF402
     block = Block.concat(blocks)
-    result = _result(plan, block, plan.data)
+    result = _result(plan, block, plan.data.take(block.numbers))
     known = facts(job, result)
     write(plan.work.values(block), known, job.out)
     if job.interactions:
@@ -294,6 +294,11 @@ def _check_folder_job(job: Job, read: FilesRead, log: Path | str) -> None:
     """Raise, before any work is done, if the job cannot be done."""
     if job.shard_rows < 1:
         raise InputError(f"shard_rows: expected at least 1, got {job.shard_rows}")
+    if job.deadline is not None:
+        raise InputError(
+            "deadline is for a file; stop a large job at any time, and the same command goes on "
+            "from there"
+        )
     if job.overwrite:
         raise InputError("overwrite is for a file; choose an empty folder, or that of the same job")
     read = list(read)

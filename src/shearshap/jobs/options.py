@@ -86,9 +86,14 @@ class Options:
         "cuda:0,cuda:1", for workers in turn. None: where the model is.
     trust
         Whether to open pickles, which run whatever code is in them.
+    deadline
+        Seconds after which to stop. The file then has the rows that are done. A folder of parts has
+        none: stop it at any time, and the same job goes on from there.
     report
         Whether to write a page for a browser: beside `out`; for a folder of parts into it, about a
         sample of the rows.
+    title
+        Title of the report. Default: one with the name of the data.
     overwrite
         Whether to replace files that no job has written. Those that are read are never replaced.
     shard_rows
@@ -123,7 +128,9 @@ class Options:
     batch_size: int | None = None
     device: str | None = None
     trust: bool = False
+    deadline: float | None = None
     report: bool = False
+    title: str | None = None
     overwrite: bool = False
     shard_rows: int = SHARD_ROWS
     command: str = "shearshap.jobs.Job.run"

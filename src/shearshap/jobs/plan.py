@@ -159,6 +159,7 @@ def make_plan(job: Options) -> Plan:
     call: dict[str, Any] = {
         "budget": job.budget,
         "tol": job.tol,
+        "deadline": job.deadline,
         "interactions": job.interactions,
         "interaction_index": job.interaction_index,
     }

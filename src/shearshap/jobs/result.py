@@ -58,6 +58,7 @@ def facts(job: Options, result: Result) -> dict[str, Any]:
         "command": job.command,
         "model": job.model_name,
         "data": str(job.data),
+        "title": job.title,
         "background": result.background,
         "method": explanation.method,
         "budget": job.budget,

@@ -338,8 +338,8 @@ def check_suffix(path: Path) -> None:
     """Raise if a name is not that of a file of values."""
     if path.suffix.lower() not in WRITTEN:
         raise InputError(
-            f"out: expected a file that ends in {', '.join(WRITTEN)}, or for a large job a folder, "
-            f"with / at its end; got {path}"
+            f"out: {path} does not say what to write; try {path.stem}.parquet or "
+            f"{path.stem}.csv for one file, or for a large job {path.stem}/, a folder"
         )
 
 

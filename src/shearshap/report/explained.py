@@ -63,8 +63,9 @@ def page(result: Result, facts: Mapping[str, Any]) -> Page:
         _reading_section(outputs, result),
         _making_section(explanation, result, facts),
     )
+    default = f"What drives the predictions for {Path(facts['data']).name}"
     return Page(
-        title=f"What drives the predictions for {Path(facts['data']).name}",
+        title=facts.get("title") or default,
         lead=(lead.strip(),),
         sections=sections,
         standalone=True,

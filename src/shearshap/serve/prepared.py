@@ -87,7 +87,7 @@ def prepare(job: Job, *, sample: int = 200) -> Prepared:
         prepared, encode = _prepared(explainer, some, job)
 
     return Prepared(
-        model=opened.model.name,
+        model=job.title or opened.model.name,
         background=described(opened.background, prepared.overview).description,
         rows=rows,
         features=features,

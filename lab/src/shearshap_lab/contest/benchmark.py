@@ -40,7 +40,7 @@ def benchmark(
         Path | None, typer.Option(help="A folder of .npz files with tables of games of your own.")
     ] = None,
     evaluations: Annotated[
-        str | None, typer.Option(help="Evaluations a player.", show_default=FULL[2])
+        str | None, typer.Option(help="Evaluations per player.", show_default=FULL[2])
     ] = None,
     rows: Annotated[
         int | None, typer.Option(min=1, help="Games of each model, rule or file.", show_default="8")
