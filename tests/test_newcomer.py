@@ -28,7 +28,7 @@ import matplotlib.pyplot as plt
 
 import shearshap
 import shearshap.plots
-from peers import peer
+from peer_library import peer
 from shearshap import Explanation, InputError, ModelError, explain_game
 from shearshap.cli import app
 from shearshap.serve import Service

@@ -181,8 +181,8 @@ class Explainer(Options):
         rows
             (r, *shape), usually (r, d): an array, a tensor, a frame of pandas, polars or pyarrow; a
             tuple of arrays for a model of several inputs; texts for a model of texts: a list of
-            strings, of `Prompt`s, or of chats, lists of messages {"role": ..., "content": ...}. A
-            Series is one row of a pandas frame.
+            strings, of `Prompt` objects, or of chats, which are lists of messages
+            {"role": ..., "content": ...}. A Series is one row of a pandas frame.
         budget
             Model evaluations for one row, those of base value and prediction included. `max_evals`
             is shap's name for it, and its "auto" is None. Default: 16 * players + 2; with b

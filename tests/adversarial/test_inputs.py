@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from games import Bools, Floats
-from peers import peer
+from peer_library import peer
 from shearshap import (
     Explainer,
     Explanation,

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import browser
 import shearshap
-from peers import peer
+from peer_library import peer
 from shearshap import plots
 from shearshap.cli import app
 

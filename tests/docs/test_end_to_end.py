@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from peers import peer
+from peer_library import peer
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., str]

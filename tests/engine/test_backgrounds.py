@@ -13,7 +13,7 @@ from torch import nn
 
 from games import Floats
 from laws import SEEDS, few
-from peers import peer
+from peer_library import peer
 from shearshap import Auto, BudgetError, Explainer, Explanation
 from shearshap.engine.backgrounds import average
 

@@ -53,7 +53,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
 from games import Floats, all_coalitions, exact_shares
-from peers import peer
+from peer_library import peer
 from shearshap import BudgetError, Explainer, Explanation, model_game
 from shearshap.engine.linear import METHOD, LinearValues
 from shearshap.jobs import InProcess, Job

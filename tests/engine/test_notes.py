@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from peers import peer
+from peer_library import peer
 from shearshap import Explainer, Explanation, ShearWarning, explain, explain_game
 from shearshap_lab.baselines import AppendixKernel
 

@@ -165,6 +165,28 @@ def test_coarse_to_fine_adds_up_and_keeps_to_its_budget(budget: int) -> None:
     assert "share its value equally" in " ".join(answer.notes)
 
 
+def test_groups_of_a_game_that_saturates_are_opened_where_they_matter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither half of the players is worth anything without the other."""
+
+    def error(seed: int) -> float:
+        weights = np.random.default_rng(seed).uniform(0, 2, size=16)
+
+        def value(sets: Any) -> Any:
+            return 1 / (1 + np.exp(12 - 16 * (sets @ weights) / weights.sum()))
+
+        groups = halves(range(16))
+        truth = explain_game(value, players=16, groups=groups, method="exact").values
+        found = explain_game(value, players=16, groups=groups, method="coarse-to-fine", budget=24)
+        np.testing.assert_allclose(found.gap, 0, atol=1e-9)
+        return float(np.abs(found.values - truth).mean() / np.abs(truth).mean())
+
+    alone = np.mean([error(seed) for seed in range(8)])
+    monkeypatch.setattr("shearshap.methods.coarse.UNEVEN", 0.0)
+    assert alone < 0.9 * np.mean([error(seed) for seed in range(8)])
+
+
 def test_coarse_to_fine_opens_the_groups_that_matter() -> None:
     answer = explain_game(
         lambda sets: sets[:, 5] * 3.0 + sets[:, 6],

@@ -22,7 +22,7 @@ from games import (
     smooth_table,
     table_game,
 )
-from peers import peer
+from peer_library import peer
 from shearshap import METHODS, Explainer, model_game
 from shearshap.games import indices
 from shearshap.games.game import FunctionGame

@@ -251,10 +251,12 @@ def test_trees_and_linear_models_have_exact_interactions(name: InteractionName, 
         ours = Explainer(model, rows[:7])(rows[10:13], **asked)
         every = Explainer(model.predict, rows[:7], method="exact")(rows[10:13], **asked)
         assert ours.method == method
-        np.testing.assert_allclose(ours.interactions, every.interactions, atol=1e-12)
+        found, expected = (np.asarray(each.interactions) for each in (ours, every))
+        np.testing.assert_allclose(found, expected, atol=1e-12)
         if order > 2:
-            np.testing.assert_allclose(ours.set_values, every.set_values, atol=1e-12)
-            assert not ours.set_errors.any()  # type: ignore[union-attr]
+            found, expected = (np.asarray(each.set_values) for each in (ours, every))
+            np.testing.assert_allclose(found, expected, atol=1e-12)
+            assert not np.asarray(ours.set_errors).any()
 
 
 def test_null_features_take_no_part() -> None:

@@ -19,7 +19,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from peers import peer
+from peer_library import peer
 from shearshap import Explainer, Explanation, InputError
 from shearshap.interop.shap import OPTIONS, RENAMED
 from small_explanation import NAMES, explanation, texts

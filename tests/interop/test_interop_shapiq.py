@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from games import Bools, Floats, Value, exact_shares, random_table, smooth_table, table_game
-from peers import peer
+from peer_library import peer
 from shearshap import METHODS, BudgetError, InputError, explain_game
 from small_explanation import NAMES, explanation, texts
 

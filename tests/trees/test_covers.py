@@ -30,7 +30,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.tree import DecisionTreeRegressor
 
 from games import Floats
-from peers import peer
+from peer_library import peer
 from shearshap import Explainer, Explanation, InputError
 from shearshap.errors import ModelError
 from shearshap.jobs import Job

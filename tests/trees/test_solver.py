@@ -36,7 +36,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from explain_command import done
 from games import Floats, all_coalitions, exact_shares
-from peers import peer
+from peer_library import peer
 from shearshap import BudgetError, Exact, Explainer, Explanation, ShearWarning, model_game
 from shearshap.engine import loop
 from shearshap.games.marginal import ModelGame

@@ -192,7 +192,8 @@ def estimated_second_differences(
     differences = _of_design(
         coalitions, values, calibration, exact_second_differences, kriged_second_differences
     )
-    return differences.unflatten(3, (-1, parts)).mean(4).abs().sum(3)
+    of_outputs: Tensor = differences.unflatten(3, (-1, parts)).mean(4)
+    return of_outputs.abs().sum(3)
 
 
 def k_sii(phi: Tensor, index: Tensor, name: InteractionName = "k-SII") -> Tensor:

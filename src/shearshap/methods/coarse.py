@@ -20,6 +20,10 @@ In a group that was never opened, each player has an equal share, and e_c = 0. T
 the group and A with most at stake for each evaluation: weight^2 g^2, and less if the group was
 opened elsewhere.
 
+If the largest groups add much only before, or only after, the others, as in an image that takes all
+its parts, the game saturates. Then A and B differ so much that each is opened alone: both chains of
+an opening start at the same set. Games of pairs are then not exact.
+
 Letters: r rows, p players, k outputs, n members of a group.
 """
 
@@ -49,6 +53,11 @@ ORDERED = Permutation(antithetic=True)
 KNOWN = 0.1  #: of a group that was opened at other sets
 ORDERS = 0.005  #: of another order of its members, relative to how far the chains are apart
 SMALLEST = 0.3  #: the "little" of e_c, relative to the root mean square of the members' gains
+
+# Of games that saturate: the best of six settings on 14 others of each, left out as well.
+UNEVEN = 0.3  #: the part of a group's larger gain below which its other one is small
+KNOWN_IF_SATURATED = 0.3
+SMALLEST_IF_SATURATED = 0.03
 
 # Of the standard errors, chosen there too: 95 % intervals held 89 to 99 % of the values.
 UNOPENED = 2.0  #: the variance of equal shares, relative to g^2 / |m|
@@ -157,9 +166,10 @@ class Opening(Screening):
 
 @dataclass
 class _Chains:
-    """Outsiders that joined before a group: A; all others but the group are B."""
+    """Two sets of outsiders that may join before a group."""
 
     before: Bools  #: (p,) A
+    after: Bools  #: (p,) B
     ends: Floats  #: (4, k) v(A), v(A + m), v(B), v(B + m)
     weight: float  #: of A and B among all sets that may join before the group
     orders: list[NDArray[np.int64]] = field(default_factory=list)  #: of the members, by opening
@@ -170,6 +180,22 @@ class _Chains:
     def gain(self) -> Floats:
         """What the group adds, (2, k): to A, and to B."""
         return self.ends[1::2] - self.ends[::2]
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether the group adds much less to one of the sets."""
+        small, large = np.sort(np.square(self.gain).sum(axis=1)).tolist()
+        return bool(small < UNEVEN**2 * large)
+
+    def parted(self) -> "list[_Chains]":
+        """Return chains of each set alone."""
+        half = self.weight / 2
+        first = np.concatenate((self.ends[:2], self.ends[:2]))
+        second = np.concatenate((self.ends[2:], self.ends[2:]))
+        return [
+            _Chains(self.before, self.before, first, half),
+            _Chains(self.after, self.after, second, half),
+        ]
 
     def scale(self, factor: float) -> None:
         """Scale its weight, and those of all that it was opened to."""
@@ -205,9 +231,11 @@ class _OpenedRow:
         self.ends = ends
         self.seen = [ends]
         self.rng = rng
+        self.saturates = False  #: whether the largest groups add much only before, or after, others
         self.waiting: list[tuple[_Group, _Chains]] = []
         nobody = np.zeros(self.players, dtype=bool)
-        self.groups[0].chains.append(_Chains(nobody, np.concatenate((ends, ends)), 1.0))
+        both = np.concatenate((ends, ends))
+        self.groups[0].chains.append(_Chains(nobody, nobody, both, 1.0))
 
     def choose(self, allowance: int) -> Bools:
         """Return the coalitions (c, p) of the next openings, at most so many."""
@@ -230,7 +258,8 @@ class _OpenedRow:
         """Return the squared error that one more opening of a group may save; -1: it cannot be."""
         count = len(chains.gains)
         if not count:
-            known = KNOWN if group.was_opened else 1.0
+            of_others = KNOWN_IF_SATURATED if self.saturates else KNOWN
+            known = of_others if group.was_opened else 1.0
             return known * chains.weight**2 * float(np.square(chains.gain).mean(axis=0).sum())
         if count >= factorial(min(len(group.node.children), 6)):
             return -1.0
@@ -239,16 +268,18 @@ class _OpenedRow:
         return chains.weight**2 * float(saved)
 
     def _opened(self, node: Node, chains: _Chains) -> Bools:
-        """Return the coalitions of a new opening of a group: A's chain, then its complements."""
+        """Return the coalitions of a new opening of a group: A's chain, then B's, backwards."""
         count = len(node.children)
         order = self.rng.permutation(count)
         if len(chains.orders) % 2:
             order = chains.orders[-1][::-1]
         chains.orders.append(order)
-        prefixes = np.tile(chains.before, (count - 1, 1))
+        joined = np.zeros((count - 1, self.players), dtype=bool)
         for place, member in enumerate(order[:-1].tolist()):
-            prefixes[place:, list(node.children[member].players)] = True
-        return np.concatenate((prefixes, ~prefixes))
+            joined[place:, list(node.children[member].players)] = True
+        members = np.zeros(self.players, dtype=bool)
+        members[list(node.players)] = True
+        return np.concatenate((chains.before | joined, chains.after | (members & ~joined)))
 
     def add(self, values: Floats) -> None:
         """Take the values (c, k) of the openings chosen last."""
@@ -272,13 +303,21 @@ class _OpenedRow:
             gains[order, 1] = -np.diff(down, axis=0)
             chains.gains.append(gains)
             joined = chains.before.copy()
+            left = chains.after.copy()
+            left[list(group.node.players)] = True
             for place, member in enumerate(order.tolist()):
+                own = list(group.node.children[member].players)
+                left[own] = False
                 if group.members[member] >= 0:
                     ends = np.stack((up[place], up[place + 1], down[place + 1], down[place]))
-                    inner = _Chains(joined.copy(), ends, chains.weight / (count + 1))
-                    chains.inner.append(inner)
-                    self.groups[group.members[member]].chains.append(inner)
-                joined[list(group.node.children[member].players)] = True
+                    weight = chains.weight / (count + 1)
+                    inner = _Chains(joined.copy(), left.copy(), ends, weight)
+                    parts = inner.parted() if self.saturates and inner.is_uneven else [inner]
+                    chains.inner += parts
+                    self.groups[group.members[member]].chains += parts
+                joined[own] = True
+            if group is self.groups[0] and count == 0:
+                self.saturates = all(inner.is_uneven for inner in chains.inner)
 
     def divided(self) -> Floats:
         """Return values and standard errors, (2, p, k)."""
@@ -297,7 +336,8 @@ class _OpenedRow:
                 values[own] = value / size
                 variances[own] = variance / size**2 + UNOPENED * stake / size
                 continue
-            shares = _shares(group, value)
+            little = SMALLEST_IF_SATURATED if self.saturates else SMALLEST
+            shares = _shares(group, value, little)
             errors = _share_variances(group) + variance * _ratios(group.node) ** 2
             for member, child in enumerate(group.node.children):
                 if group.members[member] < 0:
@@ -311,7 +351,7 @@ class _OpenedRow:
         return np.stack((values, np.sqrt(variances)))
 
 
-def _shares(group: _Group, value: Floats) -> Floats:
+def _shares(group: _Group, value: Floats, little: float) -> Floats:
     """Return the values (n, k) of a group's members, which add up to the group's value (k,)."""
     ratio = _ratios(group.node)
     gains = np.stack([each.gain.mean(axis=0) for each in group.chains])  # (c, k)
@@ -325,7 +365,7 @@ def _shares(group: _Group, value: Floats) -> Floats:
     weights = np.append(weights, missing)
     gains = np.vstack((gains, rest / missing if missing > 1e-9 else rest))
     opened = np.append(opened, False)
-    scale = np.abs(gains) + SMALLEST * np.sqrt(np.square(parts).mean(axis=(0, 1)))
+    scale = np.abs(gains) + little * np.sqrt(np.square(parts).mean(axis=(0, 1)))
     scale[:, (scale == 0).all(axis=0)] = 1.0  # nothing to divide
     own = weights[opened][:, None] * scale[opened]
     squares = (own * scale[opened]).sum(axis=0)

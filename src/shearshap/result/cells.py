@@ -194,7 +194,8 @@ def by_word(explanation: "Explanation", most: int | None = None) -> "Explanation
         elif letters.startswith("rp") and np.issubdtype(array.dtype, np.number):
             fields[name] = _sums(array, owners, len(words))
         elif letters.startswith("rp"):
-            fill = axes.declared(type(explanation))[name].fill
+            kind: Any = type(explanation)
+            fill = axes.declared(kind)[name].fill
             fields[name] = np.full((len(array), len(words), *array.shape[2:]), fill, array.dtype)
 
     rows, places = np.nonzero(owners >= 0)

@@ -182,7 +182,9 @@ def question(explanation: "Explanation") -> str:
     shown = without_mirror(explanation)
     count = len(shown.output_names)
     name = shown.output_names[0]
-    if count > MAX_OUTPUTS:
+    if shown.answers is not None:
+        name = "an answer"
+    elif count > MAX_OUTPUTS:
         name = f"highest of {count} outputs"
     elif count > 1:
         name = f"{count} outputs"

@@ -195,10 +195,11 @@ class IndexWalk(Walk):
         present = np.stack([_members(leaves.other_failed, slot) for slot in slots], axis=1)
         absent = np.stack([_members(leaves.failed, slot) for slot in slots], axis=1)
         state, slot = np.nonzero(present | absent)
-        players = self.paths.players[leaves.node[state], slot].reshape(len(a), -1)
+        players = self.paths.players[leaves.node[state], slot].astype(np.int64)
+        players = players.reshape(len(a), -1)
         is_absent = absent[state, slot].reshape(players.shape)
         order = np.argsort(players, axis=1)
-        players = np.take_along_axis(players, order, axis=1).astype(np.int64)
+        players = np.take_along_axis(players, order, axis=1)
         is_absent = np.take_along_axis(is_absent, order, axis=1)
 
         value = self._value(leaves)

@@ -187,12 +187,13 @@ def facts(every: Sequence[Networks], origin: Mapping[str, Any]) -> Iterator[tupl
     yield "For each network", ". ".join(sizes)
     yield (
         "Records",
-        f"`docs/reproduction/records`; `cat *.parquet | sha256sum` gives `{origin['records']}`",
+        f"`cat *.parquet | sha256sum` in their folder gives `{origin['records']}`; those of the "
+        "published run are in `docs/reproduction/records`",
     )
     yield (
         "Pages",
-        "`shear paper page docs/reproduction/records --out docs` makes this page, the figure and "
-        "the report from the records, and a test compares them",
+        "`shear paper page RECORDS --out FOLDER` makes all pages from records; a test compares the "
+        "published ones",
     )
 
 
