@@ -53,7 +53,8 @@ class Enumerated:
 
 def all_coalitions(players: int) -> Bools:
     """Return (2^p, p), the coalition of each number."""
-    return (np.arange(1 << players)[:, None] >> np.arange(players)) % 2 == 1
+    members: Bools = (np.arange(1 << players)[:, None] >> np.arange(players)) % 2 == 1
+    return members
 
 
 def shapley_values(table: Floats) -> Floats:
@@ -217,7 +218,8 @@ def recall(values: Floats, games: Sequence[Enumerated]) -> Floats:
 def error(values: Floats, games: Sequence[Enumerated]) -> Floats:
     """Return mean |error| over the mean |value| of all prompts."""
     truth = np.stack([game.values for game in games])
-    return np.abs(values - truth).mean(axis=1) / np.abs(truth).mean()
+    errors: Floats = np.abs(values - truth).mean(axis=1)
+    return errors / np.abs(truth).mean()
 
 
 def correlation(values: Floats, games: Sequence[Enumerated]) -> Floats:

@@ -59,6 +59,7 @@ napoleon_attr_annotations = False
 html_theme = "furo"
 html_title = f"shearshap {__version__}"
 html_show_sphinx = False
+html_extra_path = ["extra"]  # llms.txt
 
 
 def formulas_as_they_stand(lines: list[str]) -> list[str]:

@@ -1,9 +1,9 @@
-"""Make the pictures of the documentation, docs/images/*.png: every plot, and the two reports.
+"""Make the pictures of the documentation, docs/images/*.png: every plot, and the report.
 
 PYTHONPATH=tests python docs/make_gallery.py            all of them
 PYTHONPATH=tests python docs/make_gallery.py force text  only these
 
-The pictures of the reports need Chromium, which is taken from the tests' own `browser`. Without
+The pictures of the report need Chromium, which is taken from the tests' own `browser`. Without
 it they stay as they are. The picture of the service is made by make_service_image.py.
 """
 
@@ -71,6 +71,16 @@ def write_plot(name: str, ax: Axes) -> None:
     plt.close("all")
     picture = Image.open(buffer).convert("RGB")
     picture.save(IMAGES / f"{name}.png", optimize=True)
+
+
+# Tumours: the tutorial
+
+
+@cache
+def tumours() -> Explanation:
+    """Return the explanation of the tutorial's 100 rows."""
+    explanation: Explanation = first_block("../tutorial.md")["explanation"]
+    return explanation
 
 
 # Census: a table with categories
@@ -262,6 +272,8 @@ def text_explanation() -> Explanation:
 
 PLOTS: dict[str, Callable[[], Axes]] = {
     "readme": lambda: first_block("../../README.md") and plt.gca(),
+    "tutorial-waterfall": lambda: plots.waterfall(tumours(), row=0),
+    "tutorial-beeswarm": lambda: plots.beeswarm(tumours(), max_features=8),
     "waterfall": lambda: plots.waterfall(census_explanation(), row=ROW),
     "force": lambda: plots.force(census_explanation(), row=ROW),
     "bar": lambda: plots.bar(census_explanation()),
@@ -342,20 +354,13 @@ def explained_report(folder: Path) -> Path:
     return page
 
 
-def reproduction_report(_: Path) -> Path:
-    """Return the report of `shear paper reproduce`, which is part of the documentation."""
-    return DOCS / "reproduction" / "report.html"
-
-
 PAGES: dict[str, Callable[[Path], Path]] = {
     "report": explained_report,
     "report-phone": explained_report,
-    "reproduction-report": reproduction_report,
 }
 SHOTS = {
     "report": (1280, 1400, False),
     "report-phone": (390, 1400, True),
-    "reproduction-report": (1280, 1400, False),
 }
 
 

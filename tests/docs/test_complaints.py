@@ -1,4 +1,4 @@
-"""What users of other libraries complain about, and how it is here; `docs/faq.md` tells it in words.
+"""Promises about batches, memory and budgets that users of other libraries have asked for.
 
 One test for each complaint that a test can hold, named by repository and number.
 """

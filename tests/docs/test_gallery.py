@@ -9,6 +9,7 @@ from shearshap import plots
 
 DOCS = Path(__file__).parents[2] / "docs"
 GALLERY = (DOCS / "gallery.md").read_text(encoding="utf-8")
+TUTORIAL = (DOCS / "tutorial.md").read_text(encoding="utf-8")
 MAX_BYTES = 200_000  #: bytes of a picture, at most
 
 
@@ -32,7 +33,7 @@ def test_every_plot_is_in_the_gallery() -> None:
 def test_every_picture_is_made_by_the_command() -> None:
     module = maker()
     made = {*module.PLOTS, *module.PAGES}
-    assert pictures(GALLERY) | {"readme"} == made
+    assert pictures(GALLERY) | pictures(TUTORIAL) | {"readme"} == made
     assert set(module.PAGES) == set(module.SHOTS)
     for name in made:
         assert (DOCS / "images" / f"{name}.png").stat().st_size < MAX_BYTES, name
