@@ -218,8 +218,8 @@ def recall(values: Floats, games: Sequence[Enumerated]) -> Floats:
 def error(values: Floats, games: Sequence[Enumerated]) -> Floats:
     """Return mean |error| over the mean |value| of all prompts."""
     truth = np.stack([game.values for game in games])
-    errors: Floats = np.abs(values - truth).mean(axis=1)
-    return errors / np.abs(truth).mean()
+    errors: Floats = np.abs(values - truth).mean(axis=1) / np.abs(truth).mean()
+    return errors
 
 
 def correlation(values: Floats, games: Sequence[Enumerated]) -> Floats:
