@@ -7,8 +7,8 @@ Kinds of prompts, and the passages that hold the answer:
     recall     alice is in rome.                                           that one
     repeated   alice is in rome.  alice lives in rome.                     both, each enough alone
     negation   alice is in rome.  alice is not in oslo.                    the first
-    two hops   the friend of alice is bob.  bob lives in rome.             both
-               where is the friend of alice?    bob is in rome
+    two hops   alice works for bob.  bob lives in rome.                    both
+               where is the boss of alice?    bob is in rome
 
 All other passages are about others, or about what people like. Half of the prompts to train on have
 lost some of their passages, but keep their answers. So the model learns how likely an answer is if
@@ -23,7 +23,7 @@ at tokens with a similar history, which they copy. Training decides what to do w
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,13 +43,28 @@ CITIES = [
 ]
 # fmt: on
 THINGS = ["tea", "coffee", "chess", "music", "soup", "bread", "tennis", "films"]
-WORDS = ["is", "in", "lives", "not", "likes", "the", "friend", "of", "where", ".", "?"]
+WORDS = [
+    "is",
+    "in",
+    "lives",
+    "not",
+    "likes",
+    "works",
+    "for",
+    "where",
+    "the",
+    "boss",
+    "of",
+    ".",
+    "?",
+]
 SPECIAL = ["<pad>", "<s>", "<unk>"]
 
 KINDS = ("recall", "repeated", "negation", "two hops")
 QUESTIONS = 6  #: of each text to train on
-UNDERSTOOD = 0.05  #: the loss at which texts to train on become harder
-MAX_EASY = 200  #: steps of easy texts, after which another beginning is tried
+UNDERSTOOD = 0.01  #: the loss at which training goes on to harder texts
+FIRST_STEPS = 200  #: until then, for the first kind of texts, or another beginning is tried
+LATER_STEPS = 600  #: and for the others
 
 
 @dataclass(frozen=True)
@@ -61,14 +76,14 @@ class Size:
     passages: int  #: of a text, at most
     layers: int
     width: int
-    steps: int  #: of all kinds of texts, after those of the easy ones
+    steps: int  #: on texts without some of their passages, after those on whole ones
     batch: int = 32
     rate: float = 2e-3
 
 
 SIZES = {
-    "tiny": Size(("recall",), people=16, passages=6, layers=2, width=64, steps=60),
-    "small": Size(KINDS, people=16, passages=10, layers=3, width=64, steps=400),
+    "tiny": Size(("recall",), people=16, passages=6, layers=3, width=64, steps=60),
+    "small": Size(KINDS, people=16, passages=10, layers=3, width=64, steps=250),
     "large": Size(KINDS, people=24, passages=16, layers=4, width=128, steps=2000),
 }
 
@@ -112,7 +127,7 @@ def _scene(kind: str, passages: int, people: int, rng: np.random.Generator) -> l
         others = [CITIES[(CITIES.index(home) + rng.integers(1, people)) % people] for home in homes]
         second = [f"{name} is not in {other}." for name, other in zip(who, others, strict=True)]
     elif kind == "two hops":
-        second = [f"the friend of {name} is {who[at - 1]}." for at, name in enumerate(who)]
+        second = [f"{name} works for {who[at - 1]}." for at, name in enumerate(who)]
     else:
         second = []
     facts = first + second
@@ -129,7 +144,7 @@ def _scene(kind: str, passages: int, people: int, rng: np.random.Generator) -> l
         if kind == "repeated":
             evidence = [at, count + at]
         if kind == "two hops":
-            question = f"where is the friend of {name}?"
+            question = f"where is the boss of {name}?"
             answer = f"{who[at - 1]} is in {homes[at - 1]}"
             evidence = [(at - 1) % count, count + at]
         held = tuple(sorted(int(place[each]) for each in evidence))
@@ -214,24 +229,30 @@ def made_model(size: Size, words: int, seed: int) -> Any:
 def trained(size: str = "small", *, seed: int = 0, device: str = "cpu") -> tuple[Any, Any]:
     """Return a model that was trained on facts, and its tokenizer."""
     plan = SIZES[size]
+    lessons = [replace(plan, kinds=(kind,), passages=6) for kind in plan.kinds]
     tokenizer = made_tokenizer()
     rng = np.random.default_rng(seed)
     understood = False
-    while not understood:  # one beginning in a few leads nowhere
+    while not understood:  # one beginning in two leads nowhere
         model = made_model(plan, len(tokenizer), int(rng.integers(1 << 31))).to(device)
-        optimiser = torch.optim.AdamW(
-            model.parameters(), lr=plan.rate, betas=(0.9, 0.98), weight_decay=0.01
-        )
-        for step in range(MAX_EASY):
-            optimiser.param_groups[0]["lr"] = plan.rate * min(1, (step + 1) / 50)
-            loss = _step(model, tokenizer, optimiser, [_easy(plan, rng) for _ in range(plan.batch)])
-            understood = loss < UNDERSTOOD
-            if understood:
-                break
+        optimiser = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.01)
+        understood = all(_lesson(model, tokenizer, optimiser, each, rng) for each in lessons)
     for step in range(plan.steps):
         optimiser.param_groups[0]["lr"] = plan.rate * min(1, 2 - 2 * step / plan.steps)
-        _step(model, tokenizer, optimiser, [_hard(plan, rng) for _ in range(plan.batch)])
+        _step(model, tokenizer, optimiser, [_text(plan, 0.5, rng) for _ in range(plan.batch)])
     return model.eval(), tokenizer
+
+
+def _lesson(
+    model: Any, tokenizer: Any, optimiser: Any, size: Size, rng: np.random.Generator
+) -> bool:
+    """Train on whole texts of one kind until they are understood; return whether they are."""
+    for step in range(FIRST_STEPS if size.kinds == ("recall",) else LATER_STEPS):
+        optimiser.param_groups[0]["lr"] = size.rate * min(1, (step + 1) / 50)
+        texts = [_text(size, 0.0, rng) for _ in range(size.batch)]
+        if _step(model, tokenizer, optimiser, texts) < UNDERSTOOD:
+            return True
+    return False
 
 
 def _step(model: Any, tokenizer: Any, optimiser: Any, texts: list[str]) -> float:
@@ -253,22 +274,16 @@ def _step(model: Any, tokenizer: Any, optimiser: Any, texts: list[str]) -> float
     return loss.item()
 
 
-def _easy(size: Size, rng: np.random.Generator) -> str:
-    """Return a whole text of a few facts to train on."""
-    scene = _scene("recall", 6, size.people, rng)
-    return _text(scene, scene[0].passages, rng)
+def _text(size: Size, partial: float, rng: np.random.Generator) -> str:
+    """Return passages to train on, and several questions about them with their answers.
 
-
-def _hard(size: Size, rng: np.random.Generator) -> str:
-    """Return a text of any kind to train on, of which half have lost some of their passages."""
-    count = int(rng.integers(size.passages // 2, size.passages + 1))
+    A part of the texts has lost some of its passages.
+    """
+    fewest = size.passages // 2 if partial else size.passages
+    count = int(rng.integers(fewest, size.passages + 1))
     scene = _scene(str(rng.choice(size.kinds)), count, size.people, rng)
-    stays = 1.0 if rng.random() < 0.5 else rng.random()
-    return _text(scene, [own for own in scene[0].passages if rng.random() < stays], rng)
-
-
-def _text(scene: Sequence[Asked], passages: Sequence[str], rng: np.random.Generator) -> str:
-    """Return passages, and several questions about them with their answers."""
+    stays = rng.random() if rng.random() < partial else 1.0
+    passages = [own for own in scene[0].passages if rng.random() < stays]
     # with repetition, or the last questions could be answered by elimination
     chosen = [scene[each] for each in rng.integers(len(scene), size=QUESTIONS)]
     return " ".join((*passages, *(f"{own.question} {own.answer}." for own in chosen)))

@@ -1,5 +1,6 @@
 """Language models of made-up facts: prompts know which of their passages hold the answer."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,20 @@ def _untrained() -> tuple[Any, Any]:
 
 @pytest.fixture(scope="module", name="taught")
 def _taught() -> tuple[Any, Any]:
-    return trained("tiny", seed=0)
+    return trained("tiny", seed=2)  # the quickest of the first three
 
 
 def log_probability(pair: tuple[Any, Any], prompt: Asked, present: list[bool]) -> float:
-    """One prompt at a time, of words that are split by hand."""
+    """One prompt and one token at a time, of words that are split by hand."""
     model, tokenizer = pair
-    words = prompt.text(present).replace(".", " .").replace("?", " ?").split()
-    ids = tokenizer.convert_tokens_to_ids(["<s>", *words])
-    with torch.no_grad():
-        logits = model(torch.tensor([ids])).logits[0, -1].double()
-    return float(logits.log_softmax(dim=0)[tokenizer.convert_tokens_to_ids(prompt.answer)])
+    words = ["<s>", *prompt.text(present).replace(".", " .").replace("?", " ?").split()]
+    total = 0.0
+    for word in prompt.answer.split():
+        with torch.no_grad():
+            logits = model(torch.tensor([tokenizer.convert_tokens_to_ids(words)])).logits[0, -1]
+        total += float(logits.double().log_softmax(dim=0)[tokenizer.convert_tokens_to_ids(word)])
+        words.append(word)
+    return total
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -38,17 +42,16 @@ def test_the_passages_that_hold_the_answer_say_it(kind: str) -> None:
         held = [prompt.passages[place] for place in prompt.evidence]
         name = prompt.question.removesuffix("?").split()[-1]
         assert all(name in passage or kind == "two hops" for passage in held)
-        assert any(f"in {prompt.answer}." in passage for passage in held)
+        assert any(f" in {prompt.answer.split()[-1]}." in passage for passage in held)
         assert not any("not" in passage or "likes" in passage for passage in held)
         assert len(held) == (2 if kind in ("repeated", "two hops") else 1)
-        rest = set(prompt.passages) - set(held)
-        assert not any(
-            passage.startswith((f"{name} is in", f"{name} lives")) for passage in rest
-        ) or (kind == "two hops")
+        rest = " ".join(set(prompt.passages) - set(held))
+        answering = f"{name} (is|lives) in" if kind != "two hops" else f"{name} works for"
+        assert not re.search(answering, rest)
 
 
 def test_enumeration_against_one_prompt_at_a_time(untrained: tuple[Any, Any]) -> None:
-    (prompt,) = asked("negation", 1, passages=4)
+    (prompt,) = asked("two hops", 1, passages=4)
     game = enumerated(*untrained, prompt)
     for number in range(16):
         present = [bool(number >> place & 1) for place in range(4)]
@@ -59,7 +62,7 @@ def test_enumeration_against_one_prompt_at_a_time(untrained: tuple[Any, Any]) ->
 
 
 def test_the_library_finds_the_enumerated_values(untrained: tuple[Any, Any]) -> None:
-    prompts = asked("two hops", 3, passages=5)
+    prompts = asked("negation", 3, passages=5)
     found = Explainer(untrained, groups="passages", method="exact")(
         [
             Prompt(f"{{passages}} {own.question}", {"passages": own.passages}, separator=" ")
@@ -103,3 +106,6 @@ def test_the_passage_that_holds_the_answer_is_found(taught: tuple[Any, Any]) -> 
     for name in ("kriging", "captum ShapleyValueSampling"):
         answer = ESTIMATORS[name](*taught, games, 2 * 6 + 2)
         assert recall(answer.values, games).mean() > 0.85
+        # captum plays the same game
+        gain = [game.table[-1] - game.table[0] for game in games]
+        np.testing.assert_allclose(answer.values.sum(axis=1), gain, atol=1e-4)
