@@ -419,7 +419,8 @@ def test_interactions_come_with_the_values_at_no_more_than_the_budget(
     asked.clear()
     answer = explainer(rows, budget=64, tol=tol, interactions=True)
     assert sum(asked) == alone <= 7 * 64 + answer.check_evaluations
-    np.testing.assert_array_equal(answer.values, plain.values)
+    # the products of two calls may round differently, by where their numbers lie in memory
+    np.testing.assert_allclose(answer.values, plain.values, rtol=0, atol=1e-14)
     assert answer.interactions is not None
     assert answer.cross_contribution is not None
     assert (answer.interactions.shape, answer.cross_contribution.shape) == ((7, 6, 6, 2), (7, 6, 6))
