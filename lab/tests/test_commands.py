@@ -128,7 +128,7 @@ def test_truth_is_computed_once_and_summarised(folder: Path, tmp_path: Path) -> 
         "census: UCI Adult",
         "rows      3 of 6513 test rows, 13 features each\n",
         "values    exact\n",
-        "cost      8192 evaluations a row\n",
+        "cost      8192 evaluations per row\n",
         "|value|   0.",
         f"kept in   {kept}\n",
     ):
