@@ -176,7 +176,10 @@ def captum_llm(name: str) -> Estimator:
             parts = attr.TextTemplateInput(template, list(prompt.passages), [""] * players)
             explainer = attr.LLMAttribution(getattr(attr, name)(model), tokenizer)
             with torch.inference_mode():
-                found = explainer.attribute(parts, target=prompt.answer, n_samples=samples)
+                # one forward an evaluation; token by token, its cache changes the probabilities
+                found = explainer.attribute(
+                    parts, target=prompt.answer, n_samples=samples, forward_in_tokens=False
+                )
             values.append(found.seq_attr.double().cpu().numpy())
         return Answer(np.stack(values))
 
