@@ -233,7 +233,7 @@ def trained(size: str = "small", *, seed: int = 0, device: str = "cpu") -> tuple
     tokenizer = made_tokenizer()
     rng = np.random.default_rng(seed)
     understood = False
-    while not understood:  # one beginning in two leads nowhere
+    while not understood:  # some beginnings lead nowhere
         model = made_model(plan, len(tokenizer), int(rng.integers(1 << 31))).to(device)
         optimiser = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.01)
         understood = all(_lesson(model, tokenizer, optimiser, each, rng) for each in lessons)
