@@ -1,6 +1,7 @@
-"""The notebook: it runs in a kernel, and its tables and its bar can be read at any width, on light and dark paper."""
+"""The notebooks: they run in a kernel, and tables and bars can be read at any width, in light and dark themes."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,8 @@ nbclient = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel"
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("ipykernel")
 
-NOTEBOOK = Path(__file__).parents[2] / "examples" / "first_look.ipynb"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NOTEBOOK = EXAMPLES / "first_look.ipynb"
 
 SLOW = """
 import time
@@ -42,7 +44,9 @@ def executed(notebook: Any, folder: Path) -> tuple[Any, list[dict[str, str]]]:
                 updates.append(message["content"]["data"])
             return super().process_message(message, cell, cell_index)
 
-    client = Client(notebook, timeout=300, resources={"metadata": {"path": str(folder)}})
+    client = Client(
+        notebook, timeout=300, coalesce_streams=True, resources={"metadata": {"path": str(folder)}}
+    )
     client.create_kernel_manager()
     client.km._kernel_spec = _kernel()
     client.execute()
@@ -59,7 +63,11 @@ def _kernel() -> Any:
         argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
         display_name="test",
         language="python",
-        env={"PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"},
+        env={
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "OMP_NUM_THREADS": "1",
+        },
     )
 
 
@@ -107,6 +115,61 @@ def test_bars_reach_their_end_and_a_slow_call_has_one_without_being_asked(
     ]
     assert any("442/442 rows" in text for text in cells)
     assert "10/10 rows" in slow
+
+
+# The other examples
+
+
+def shown(name: str, folder: Path) -> tuple[str, int]:
+    """Run an example at a small size; return all the text that it shows, and how many pictures."""
+    notebook = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
+    for cell in cells_of(notebook):
+        cell.source = cell.source.replace("ROWS = 20_000", "ROWS = 400")
+    executed(notebook, folder)
+    outputs = [output for cell in cells_of(notebook) for output in cell.outputs]
+    texts = [
+        output.get("text", "") + output.get("data", {}).get("text/plain", "") for output in outputs
+    ]
+    pictures = sum("image/png" in output.get("data", {}) for output in outputs)
+    return "\n".join(texts), pictures
+
+
+@pytest.mark.slow
+def test_credit_is_explained_by_raw_columns_and_reported(tmp_path: Path) -> None:
+    text, pictures = shown("credit", tmp_path)
+    assert pictures == 3
+    assert "checking" in text
+    assert "written to  values.parquet" in text
+    report = (tmp_path / "values.html").read_text(encoding="utf-8")
+    assert "Why these applicants are a risk" in report
+    assert "no checking account" in report
+
+
+@pytest.mark.slow
+def test_pictures_are_explained_within_their_errors(tmp_path: Path) -> None:
+    text, pictures = shown("images", tmp_path)
+    assert pictures == 2
+    inside = re.search(r"within two standard errors: (\d+)%", text)
+    assert inside is not None
+    assert int(inside[1]) >= 90
+
+
+@pytest.mark.slow
+def test_the_document_with_the_answer_comes_first(tmp_path: Path) -> None:
+    text, pictures = shown("why_this_answer", tmp_path)
+    assert pictures == 2
+    values = dict(re.findall(r"([+−][\d.]+)  █+ +documents \d: (\w+)", text))
+    assert next(iter(values.values())) == "Cleo"
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_a_large_job_on_ray_goes_on_where_it_was(tmp_path: Path) -> None:
+    text, _ = shown("large_job", tmp_path)
+    assert "400 explained, 0 done before" in text
+    assert "0 explained, 400 done before" in text
+    assert "background  5 of the 442 rows passed, chosen by k-means" in text
+    assert (tmp_path / "values" / "_report.html").exists()
 
 
 # In a browser

@@ -231,8 +231,9 @@ class BackgroundOption:
         return (self.choice, rows) if self.count is None else (self.choice, rows, self.count)
 
     def words(self, rows: int) -> str:
-        """Return what replaces absent features, in words, if the file has so many rows."""
-        own = f"the {rows:,} rows of {self.file}" if rows > 1 else f"the row of {self.file}"
+        """Return what replaces absent features, in words, chosen from so many rows."""
+        place = "passed" if self.file is None else f"of {self.file}"
+        own = f"the {rows:,} rows {place}" if rows > 1 else f"the row {place}"
         if self.choice in STATISTICS:
             return f"{self.choice} of {own}"
         if self.choice in KINDS:

@@ -32,6 +32,7 @@ from shearshap.jobs.manifest import MANIFEST, PARTS, Manifest, PartHashes, Prepa
 from shearshap.jobs.models import LoadedModel, ModelSource, exits_as_errors, restore_cwd
 from shearshap.jobs.options import (
     Background,
+    BackgroundOption,
     Options,
     chosen_output,
     device_of,
@@ -239,10 +240,18 @@ def _background(plan: Plan) -> Background:
         rows = plan.columns.frame(plan.background_file.table)
         return Background(option.of_rows(rows), option.words(len(rows)), option.file)
     if job.background is not None:
-        return Background(job.background, f"a {type(job.background).__name__}")
+        return Background(job.background, _words_of(job.background))
     if plan.model.background is not None:
         return Background(plan.model.background, "the model's own, from its training rows")
     return _own_sample(plan, None if job.large else plan.frame)
+
+
+def _words_of(background: Any) -> str:
+    """Return a background that was passed from Python in words."""
+    if starts_with_name(background) and len(background) > 1:
+        name, rows, *count = background
+        return BackgroundOption(name, count=count[0] if count else None).words(len(rows))
+    return f"a {type(background).__name__}"
 
 
 def _shared(background: Background) -> Any:
