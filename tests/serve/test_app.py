@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -383,6 +384,40 @@ def test_rows_after_the_last_are_none(client: httpx.Client) -> None:
     assert client.get("/rows?offset=1000000").json()["rows"] == []
 
 
+# Rows by their ids
+
+
+@pytest.fixture(scope="module")
+def labelled(folder: Path) -> Iterator[httpx.Client]:
+    """A service whose rows have ids, and a title."""
+    frame = table()
+    frame.insert(0, "customer", [f"C-{number:03}" for number in range(len(frame))])
+    frame.to_csv(folder / "customers.csv", index=False)
+    given = job(folder, data=folder / "customers.csv", background="median")
+    served = prepare(replace(given, id_column="customer", title="Who leaves?"))
+    with listening(make_app(served)) as place, httpx.Client(base_url=place) as client:
+        yield client
+
+
+def test_the_id_column_labels_the_rows_and_is_not_a_feature(labelled: httpx.Client) -> None:
+    about = labelled.get("/about").json()
+    assert about["id_column"] == "customer"
+    assert [feature["name"] for feature in about["features"]] == list(table().columns)
+    loaded = labelled.get("/rows?offset=7&limit=2").json()
+    assert loaded["ids"] == ["C-007", "C-008"]
+    assert "customer" not in loaded["rows"][0]
+
+
+def test_rows_are_found_by_part_of_their_ids(labelled: httpx.Client, client: httpx.Client) -> None:
+    found = labelled.get("/ids", params={"search": " c-01", "limit": 3}).json()
+    assert found["total"] == 10
+    assert found["rows"][0] == {"number": 10, "id": "C-010"}
+    assert labelled.get("/ids?search=x").json() == {"total": 0, "rows": []}
+    by_number = client.get("/ids?search=5&limit=4").json()["rows"]
+    assert [row["id"] for row in by_number] == ["5", "50", "51", "52"]
+    assert client.get("/about").json()["id_column"] is None
+
+
 def test_requests_beyond_the_limit_are_told_to_come_back(
     prepared: Prepared, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -608,6 +643,35 @@ def test_another_row_is_picked(driver: "Chrome", address: str, client: httpx.Cli
     means = client.get("/global").json()["mean_absolute_values"][0]
     columns = list(table().columns)
     assert names == sorted(columns, key=lambda name: -means[columns.index(name)])
+
+
+def write(driver: "Chrome", field: str, text: str) -> None:
+    """Write into a field as people do, with the key Enter."""
+    element = driver.find_element("id", field)
+    driver.execute_script("arguments[0].select()", element)
+    element.send_keys(text, "\n")
+
+
+@pytest.mark.browser
+def test_a_row_is_searched_for_by_its_id(driver: "Chrome", labelled: httpx.Client) -> None:
+    open_page(driver, str(labelled.base_url).rstrip("/"), 1280)
+    assert driver.title == driver.find_element("id", "title").text == "Who leaves?"
+    assert driver.find_element("id", "row-label").text == "customer"
+    row = driver.find_element("id", "row")
+    assert row.get_attribute("value") == "C-000"
+    row.click()
+    row.send_keys("02")
+    options = "return [...document.querySelectorAll('#found option')].map(each => each.value)"
+    wait_for(lambda: driver.execute_script(options)[:2] == ["C-002", "C-020"])
+    write(driver, "row", "c-042")
+    wait_for(lambda: row.get_attribute("value") == "C-042")
+    assert cell(driver, "age").get_attribute("value") == str(table().age[42])
+    write(driver, "row", "nobody")
+    wait_for(lambda: driver.find_element("id", "problem").text == "No row matches “nobody”.")
+
+
+def cell(driver: "Chrome", name: str) -> Any:
+    return line(driver, name).find_element("css selector", "input[type=number], select")
 
 
 @pytest.mark.browser

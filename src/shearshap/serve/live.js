@@ -1,5 +1,6 @@
 (() => {
   const SHOWN = 25; // features, before all are asked for
+  const LISTED = 50; // rows that a search lists
   const PAUSE = 40; // milliseconds after a change, in which others may follow
 
   const $ = (id) => document.getElementById(id);
@@ -13,6 +14,7 @@
     about: null, // the model, its features and limits
     means: null, // (k, p) mean |value|
     number: 0, // of the row
+    id: "", // of the row
     original: null, // the row as it was loaded
     row: null, // as it is now
     first: null, // the explanation of the row as it was loaded
@@ -47,12 +49,16 @@
     signal,
   });
 
+  const say = (text) => {
+    $("problem").hidden = !text;
+    $("problem").textContent = text;
+  };
+
   const complain = (error) => {
     if (error && error.name === "AbortError") return;
     const wantsToken = Boolean(error) && error.status === 401;
     $("login").hidden = !wantsToken;
-    $("problem").hidden = !error;
-    $("problem").textContent = error ? (error.status ? error.message : "The service cannot be reached.") : "";
+    say(error ? (error.status ? error.message : "The service cannot be reached.") : "");
     if (wantsToken) {
       $("problem").hidden = !sessionStorage.getItem("token");
       $("problem").textContent = "That is not the token of this service.";
@@ -279,18 +285,25 @@
     }
   };
 
+  /** Stop asking about the cells of the row before. */
+  const stop = () => {
+    clearTimeout(timer);
+    if (pending) pending.abort();
+    pending = null;
+    document.body.classList.remove("busy");
+  };
+
   const pick = async (number) => {
-    const last = state.about.rows - 1;
-    state.number = Math.min(last, Math.max(0, Math.round(number) || 0));
-    $("row").value = state.number;
-    $("before").disabled = state.number === 0;
-    $("after").disabled = state.number === last;
+    stop();
+    state.number = number;
+    $("before").disabled = number === 0;
+    $("after").disabled = number === state.about.rows - 1;
     try {
-      const wanted = state.number;
-      const { rows: [row] } = await ask("rows?limit=1&offset=" + wanted);
+      const { rows: [row], ids: [id] } = await ask("rows?limit=1&offset=" + number);
       const first = await explain(row);
-      if (wanted !== state.number) return;
+      if (number !== state.number) return;
       complain(null);
+      $("row").value = state.id = id;
       state.original = row;
       state.row = { ...row };
       state.first = state.latest = first;
@@ -300,6 +313,34 @@
         mark(name);
       });
       draw(first);
+    } catch (error) {
+      complain(error);
+    }
+  };
+
+  /** Return the rows whose ids hold a text, the best match first. */
+  const found = async (text, limit) => {
+    const { rows } = await ask("ids?" + new URLSearchParams({ search: text, limit }));
+    return rows;
+  };
+
+  /** List the ids that a field's text may mean, as it is typed. */
+  const list = async (field) => {
+    const text = field.value;
+    const rows = await found(text, LISTED).catch(() => []);
+    if (text === field.value) $("found").replaceChildren(...rows.map(({ id }) => element("option", { value: id })));
+  };
+
+  const search = async () => {
+    const text = $("row").value;
+    if (!text) {
+      $("row").value = state.id;
+      return;
+    }
+    try {
+      const [row] = await found(text, 1);
+      if (row) await pick(row.number);
+      else say("No row matches “" + text + "”.");
     } catch (error) {
       complain(error);
     }
@@ -338,7 +379,7 @@
       $("title").textContent = about.model;
       $("facts").textContent = counted(about.rows, "row") + ", " + counted(state.means.features.length, "feature") + "; compared with " + about.background;
       $("global-title").textContent = "Mean |value| in " + counted(state.means.rows, "row");
-      $("row").max = about.rows - 1;
+      $("row-label").textContent = about.id_column || "Row";
       $("output").replaceChildren(...about.outputs.map((name, value) => element("option", { value }, name)));
       $("output-field").hidden = about.outputs.length === 1;
       $("budget").replaceChildren(...budgets(about.budget).map((value) => element("option", { value, selected: value === about.budget.default }, value.toLocaleString("en"))));
@@ -358,7 +399,9 @@
 
   $("before").addEventListener("click", () => pick(state.number - 1));
   $("after").addEventListener("click", () => pick(state.number + 1));
-  $("row").addEventListener("change", () => pick($("row").valueAsNumber));
+  $("row").addEventListener("focus", () => $("row").select());
+  $("row").addEventListener("input", () => list($("row")));
+  $("row").addEventListener("change", search);
   $("output").addEventListener("change", () => choose(Number($("output").value)));
   $("budget").addEventListener("change", async () => {
     state.first = await explain(state.original).catch(() => state.first);
