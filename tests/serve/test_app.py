@@ -670,6 +670,52 @@ def test_a_row_is_searched_for_by_its_id(driver: "Chrome", labelled: httpx.Clien
     wait_for(lambda: driver.find_element("id", "problem").text == "No row matches “nobody”.")
 
 
+@pytest.mark.browser
+def test_an_emptied_cell_is_missing_if_it_may_be_and_is_asked_for_if_not(
+    driver: "Chrome", address: str, client: httpx.Client, rows: list[dict[str, Any]]
+) -> None:
+    open_page(driver, address, 1280)
+    before = prediction(driver)
+    driver.execute_script(CHANGE, cell(driver, "pay"), "")
+    moved = driver.find_element("id", "moved")
+    wait_for(lambda: "by your changes" in moved.text)
+    (missing,) = explained(client, rows[0] | {"pay": None})["explanations"]
+    assert number(prediction(driver)) == pytest.approx(missing["prediction"][0], abs=0.06)
+
+    driver.find_element("id", "reset").click()
+    wait_for(lambda: moved.text == "")
+    for name, words in (("debt", "enter a number"), ("age", "enter a whole number")):
+        driver.execute_script(CHANGE, cell(driver, name), "")
+        assert hint(driver, name) == words
+        assert is_stale(driver)
+    driver.execute_script(CHANGE, cell(driver, "debt"), "50")
+    assert is_stale(driver)
+    driver.execute_script(CHANGE, cell(driver, "age"), "50")
+    assert not is_stale(driver)
+    assert hint(driver, "age") == ""
+    wait_for(lambda: prediction(driver) != before)
+
+
+def hint(driver: "Chrome", name: str) -> str:
+    text: str = line(driver, name).find_element("css selector", ".hint").text
+    return text
+
+
+def is_stale(driver: "Chrome") -> bool:
+    """Return whether the page says that its values are not those of the cells."""
+    track = driver.find_element("css selector", ".lines .track")
+    return float(track.value_of_css_property("opacity")) < 1
+
+
+@pytest.mark.browser
+def test_a_number_outside_the_data_is_marked(driver: "Chrome", address: str) -> None:
+    open_page(driver, address, 390)
+    driver.execute_script(CHANGE, cell(driver, "loans"), "400")
+    assert hint(driver, "loans") == "▲ outside the data: 0 to 4"
+    driver.execute_script(CHANGE, cell(driver, "loans"), "4")
+    assert hint(driver, "loans") == ""
+
+
 def cell(driver: "Chrome", name: str) -> Any:
     return line(driver, name).find_element("css selector", "input[type=number], select")
 

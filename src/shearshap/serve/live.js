@@ -24,7 +24,8 @@
     all: false, // whether all features are shown
   };
   const lines = new Map(); // feature's name -> its parts on the page
-  const cells = new Map(); // column's name -> how to set its cell, and its feature's line
+  const cells = new Map(); // column's name -> its feature, how to set its cell, and its parts on the page
+  const unread = new Map(); // column's name -> what to enter in its cell, which has no value now
   let pending = null;
   let timer = 0;
 
@@ -72,14 +73,29 @@
   const plain = (number, size) => digits.format(number, digits.decimals(size));
   const signed = (number, size) => digits.format(number, digits.decimals(size), true);
   const counted = (count, word) => count.toLocaleString("en") + " " + word + (count === 1 ? "" : "s");
+  const short = (number) => number.toLocaleString("en", { maximumSignificantDigits: 6 });
   const said = (cell) => cell === null ? "missing" : String(cell);
 
   // The cells of a row
 
   const change = (name, cell) => {
+    unread.delete(name);
     state.row[name] = cell;
     mark(name);
-    soon();
+    if (!unread.size) soon();
+  };
+
+  /** Ask for another text in a cell; until then the values on the page are not those of the row. */
+  const refuse = (name, words) => {
+    stop();
+    unread.set(name, words);
+    mark(name);
+  };
+
+  const setCell = (name, cell) => {
+    unread.delete(name);
+    cells.get(name).set(cell);
+    mark(name);
   };
 
   const numberCell = (feature) => {
@@ -93,10 +109,10 @@
       change(feature.name, Number(field.value));
     });
     field.addEventListener("input", () => {
-      if (field.value === "" && !feature.missing) return;
       const cell = field.value === "" ? null : Number(field.value);
       if (cell !== null) slider.value = cell;
       if (field.validity.valid) change(feature.name, cell);
+      else refuse(feature.name, whole ? "enter a whole number" : "enter a number");
     });
     const set = (cell) => {
       field.value = cell === null ? "" : cell;
@@ -125,10 +141,19 @@
 
   const writtenCell = (feature) => {
     const field = element("input", { type: "text", ariaLabel: feature.name, spellcheck: false });
+    const isTime = feature.kind === "time";
     field.addEventListener("input", () => {
-      change(feature.name, field.value === "" && feature.missing ? null : field.value);
+      const text = field.value.trim();
+      if (text === "" && feature.missing) change(feature.name, null);
+      else if (isTime && isNaN(Date.parse(text))) refuse(feature.name, "enter a time, such as " + feature.typical);
+      else if (text === "") refuse(feature.name, "enter a text");
+      else change(feature.name, isTime ? text : field.value);
     });
-    return { parts: [field], set: (cell) => { field.value = cell === null ? "" : cell; } };
+    const set = (cell) => {
+      field.value = cell === null ? "" : cell;
+      field.placeholder = feature.missing ? "missing" : "";
+    };
+    return { parts: [field], set };
   };
 
   const cellOf = (feature) => {
@@ -159,8 +184,9 @@
     for (const column of columns) {
       const { parts, set } = cellOf(column);
       if (columns.length > 1) fields.append(element("small", {}, column.name));
-      fields.append(element("div", { className: "cell" }, ...parts));
-      cells.set(column.name, { set, line });
+      const hint = element("small", { className: "hint", ariaLive: "polite", hidden: true });
+      fields.append(element("div", { className: "cell" }, ...parts), hint);
+      cells.set(column.name, { feature: column, field: parts.at(-1), hint, set, line });
     }
     const track = element("div", { className: "track" }, line.zero, line.bar, line.was, line.whisker);
     const mean = element("div", { className: "mean" }, line.mean);
@@ -169,13 +195,26 @@
     return line;
   };
 
+  /** Show what is to be said about a cell, and how its feature's line differs from the row loaded. */
   const mark = (name) => {
-    const { line } = cells.get(name);
-    const differs = line.columns.some((column) => state.row[column] !== state.original[column]);
+    const { feature, field, hint, line } = cells.get(name);
+    hint.textContent = unread.get(name) || outside(feature, state.row[name]);
+    hint.hidden = !hint.textContent;
+    field.ariaInvalid = unread.has(name);
+    document.body.classList.toggle("stale", unread.size > 0);
+
+    const isChanged = (column) => unread.has(column) || state.row[column] !== state.original[column];
+    const differs = line.columns.some(isChanged);
     line.element.classList.toggle("changed", differs);
     line.back.hidden = !differs;
     line.back.textContent = "back to " + line.columns.map((column) => said(state.original[column])).join(", ");
-    $("reset").disabled = state.about.features.every(({ name: each }) => state.row[each] === state.original[each]);
+    $("reset").disabled = !state.about.features.some((each) => isChanged(each.name));
+  };
+
+  /** Return a warning if a number lies outside those of the rows loaded: the model may not know such rows. */
+  const outside = ({ minimum, maximum }, cell) => {
+    const isOutside = cell !== null && minimum !== null && (cell < minimum || cell > maximum);
+    return isOutside ? "▲ outside the data: " + short(minimum) + " to " + short(maximum) : "";
   };
 
   /** Put the lines into the order of the global view, and show its bars. */
@@ -308,10 +347,7 @@
       state.row = { ...row };
       state.first = state.latest = first;
       state.low = state.high = 0;
-      state.about.features.forEach(({ name }) => {
-        cells.get(name).set(row[name]);
-        mark(name);
-      });
+      state.about.features.forEach(({ name }) => setCell(name, row[name]));
       draw(first);
     } catch (error) {
       complain(error);
@@ -348,10 +384,7 @@
 
   const reset = () => {
     state.row = { ...state.original };
-    state.about.features.forEach(({ name }) => {
-      cells.get(name).set(state.row[name]);
-      mark(name);
-    });
+    state.about.features.forEach(({ name }) => setCell(name, state.row[name]));
     soon();
   };
 
