@@ -573,7 +573,7 @@ def open_page(driver: "Chrome", address: str, width: int) -> None:
     driver.get("about:blank")
     browser.console(driver)
     browser.requests(driver)
-    driver.get(address + "/")
+    driver.get(address)
     wait_for(lambda: prediction(driver) not in ("–", ""))
 
 
@@ -729,9 +729,124 @@ def test_what_the_model_refuses_is_said_on_the_page(driver: "Chrome", address: s
     driver.execute_script(CHANGE, city, '"Atlantis"')
     shown = driver.find_element("id", "problem")
     wait_for(shown.is_displayed)
+    assert shown.text.startswith("The model has no prediction for this row. Change a value back")
+    assert "there is no such city" not in shown.text
+    assert is_stale(driver)
+    shown.find_element("css selector", "summary").click()
     assert "there is no such city" in shown.text
     driver.find_element("id", "reset").click()
     wait_for(lambda: not shown.is_displayed())
+    assert not is_stale(driver)
+
+
+ANSWER = """
+const [status] = arguments;
+window.realFetch = window.realFetch || window.fetch;
+window.fetch = async (...request) => {
+  if (status === 0) throw new TypeError("Failed to fetch");
+  return status ? new Response("<html>", {status}) : window.realFetch(...request);
+};
+"""
+
+
+@pytest.mark.browser
+def test_what_goes_wrong_is_said_in_plain_words_and_can_be_tried_again(
+    driver: "Chrome", address: str
+) -> None:
+    open_page(driver, address, 390)
+    said = driver.find_element("id", "problem-text")
+    for status, words in {
+        0: "The service does not answer. Check your connection, then try again.",
+        503: "The service is busy. Try again in a moment.",
+        504: "This took too long. Choose fewer evaluations, or try again later.",
+        502: "Something went wrong in the service.",
+    }.items():
+        driver.execute_script(ANSWER, status)
+        driver.execute_script(CHANGE, cell(driver, "loans"), str(status % 5))
+        wait_for(lambda words=words: said.text.startswith(words))  # type: ignore[misc]
+        assert is_stale(driver)
+    driver.execute_script(ANSWER, None)
+    driver.find_element("id", "again").click()
+    wait_for(lambda: not said.is_displayed())
+    assert not is_stale(driver)
+
+
+@pytest.mark.browser
+def test_a_link_leads_back_to_the_row_and_its_changes(
+    driver: "Chrome", labelled: httpx.Client
+) -> None:
+    address = str(labelled.base_url).rstrip("/")
+    open_page(driver, address, 1280)
+    write(driver, "row", "C-042")
+    wait_for(lambda: "C-042" in driver.current_url)
+    driver.execute_script(CHANGE, cell(driver, "loans"), "40")
+    driver.execute_script(CHANGE, cell(driver, "pay"), "")
+    wait_for(lambda: "changes=" in driver.current_url)
+    link, shown = driver.current_url, prediction(driver)
+
+    open_page(driver, address, 1280)
+    assert driver.find_element("id", "row").get_attribute("value") == "C-000"
+    open_page(driver, link, 1280)
+    wait_for(lambda: prediction(driver) == shown)
+    assert driver.find_element("id", "row").get_attribute("value") == "C-042"
+    assert cell(driver, "loans").get_attribute("value") == "40"
+    assert cell(driver, "pay").get_attribute("value") == ""
+
+    open_page(driver, link.replace("C-042", "C-999"), 1280)
+    said = driver.find_element("id", "problem-text")
+    wait_for(lambda: said.text == "The link is incomplete, or its row is not in this service.")
+
+
+@pytest.mark.browser
+def test_two_rows_are_shown_side_by_side(
+    driver: "Chrome", address: str, client: httpx.Client, rows: list[dict[str, Any]]
+) -> None:
+    open_page(driver, address, 390)
+    ghost = line(driver, "city").find_element("css selector", ".other")
+    assert not ghost.is_displayed()
+    write(driver, "other", "3")
+    wait_for(ghost.is_displayed)
+    (other,) = explained(client, rows[3])["explanations"]
+    name, _, amount = driver.find_element("id", "other-prediction").text.partition(": ")
+    assert name == "3"
+    assert number(amount) == pytest.approx(other["prediction"][0], abs=0.06)
+    assert f"3: {rows[3]['city']}" in line(driver, "city").text
+    value = line(driver, "age").find_element("css selector", ".amount .beside").text
+    assert number(value) == pytest.approx(other["values"][0][0], abs=0.06)
+    assert "compare=3" in driver.current_url
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= 390
+    write(driver, "other", "\b")
+    wait_for(lambda: not ghost.is_displayed())
+
+
+@pytest.mark.browser
+def test_the_values_of_a_row_are_exported(
+    driver: "Chrome", labelled: httpx.Client, tmp_path: Path
+) -> None:
+    open_page(driver, str(labelled.base_url).rstrip("/"), 1280)
+    browser.command(
+        driver, "Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path)
+    )
+    driver.find_element("id", "export").click()
+    file = tmp_path / "row C-000.csv"
+    wait_for(file.exists)
+    table = pd.read_csv(file, index_col="feature")
+    values = table["value"]
+    assert values["prediction"] == pytest.approx(values.drop("prediction").sum())
+    (row,) = labelled.get("/rows?limit=1").json()["rows"]
+    assert table.loc["city", "in this row"] == row["city"]
+    (own,) = explained(labelled, row)["explanations"]
+    assert values["age"] == pytest.approx(own["values"][0][0])
+
+
+@pytest.mark.browser
+def test_notes_for_whoever_runs_the_service_are_not_on_the_page(
+    driver: "Chrome", prepared: Prepared
+) -> None:
+    noted = replace(prepared, notes=("a model's leaf had no rows",))
+    with listening(make_app(noted)) as address:
+        open_page(driver, address, 1280)
+        assert "leaf" not in driver.find_element("tag name", "body").text
 
 
 @pytest.mark.browser
