@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -383,6 +384,40 @@ def test_rows_after_the_last_are_none(client: httpx.Client) -> None:
     assert client.get("/rows?offset=1000000").json()["rows"] == []
 
 
+# Rows by their ids
+
+
+@pytest.fixture(scope="module")
+def labelled(folder: Path) -> Iterator[httpx.Client]:
+    """A service whose rows have ids, and a title."""
+    frame = table()
+    frame.insert(0, "customer", [f"C-{number:03}" for number in range(len(frame))])
+    frame.to_csv(folder / "customers.csv", index=False)
+    given = job(folder, data=folder / "customers.csv", background="median")
+    served = prepare(replace(given, id_column="customer", title="Who leaves?"))
+    with listening(make_app(served)) as place, httpx.Client(base_url=place) as client:
+        yield client
+
+
+def test_the_id_column_labels_the_rows_and_is_not_a_feature(labelled: httpx.Client) -> None:
+    about = labelled.get("/about").json()
+    assert about["id_column"] == "customer"
+    assert [feature["name"] for feature in about["features"]] == list(table().columns)
+    loaded = labelled.get("/rows?offset=7&limit=2").json()
+    assert loaded["ids"] == ["C-007", "C-008"]
+    assert "customer" not in loaded["rows"][0]
+
+
+def test_rows_are_found_by_part_of_their_ids(labelled: httpx.Client, client: httpx.Client) -> None:
+    found = labelled.get("/ids", params={"search": " c-01", "limit": 3}).json()
+    assert found["total"] == 10
+    assert found["rows"][0] == {"number": 10, "id": "C-010"}
+    assert labelled.get("/ids?search=x").json() == {"total": 0, "rows": []}
+    by_number = client.get("/ids?search=5&limit=4").json()["rows"]
+    assert [row["id"] for row in by_number] == ["5", "50", "51", "52"]
+    assert client.get("/about").json()["id_column"] is None
+
+
 def test_requests_beyond_the_limit_are_told_to_come_back(
     prepared: Prepared, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -538,7 +573,7 @@ def open_page(driver: "Chrome", address: str, width: int) -> None:
     driver.get("about:blank")
     browser.console(driver)
     browser.requests(driver)
-    driver.get(address + "/")
+    driver.get(address)
     wait_for(lambda: prediction(driver) not in ("–", ""))
 
 
@@ -610,6 +645,81 @@ def test_another_row_is_picked(driver: "Chrome", address: str, client: httpx.Cli
     assert names == sorted(columns, key=lambda name: -means[columns.index(name)])
 
 
+def write(driver: "Chrome", field: str, text: str) -> None:
+    """Write into a field as people do, with the key Enter."""
+    element = driver.find_element("id", field)
+    driver.execute_script("arguments[0].select()", element)
+    element.send_keys(text, "\n")
+
+
+@pytest.mark.browser
+def test_a_row_is_searched_for_by_its_id(driver: "Chrome", labelled: httpx.Client) -> None:
+    open_page(driver, str(labelled.base_url).rstrip("/"), 1280)
+    assert driver.title == driver.find_element("id", "title").text == "Who leaves?"
+    assert driver.find_element("id", "row-label").text == "customer"
+    row = driver.find_element("id", "row")
+    assert row.get_attribute("value") == "C-000"
+    row.click()
+    row.send_keys("02")
+    options = "return [...document.querySelectorAll('#found option')].map(each => each.value)"
+    wait_for(lambda: driver.execute_script(options)[:2] == ["C-002", "C-020"])
+    write(driver, "row", "c-042")
+    wait_for(lambda: row.get_attribute("value") == "C-042")
+    assert cell(driver, "age").get_attribute("value") == str(table().age[42])
+    write(driver, "row", "nobody")
+    wait_for(lambda: driver.find_element("id", "problem").text == "No row matches “nobody”.")
+
+
+@pytest.mark.browser
+def test_an_emptied_cell_is_missing_if_it_may_be_and_is_asked_for_if_not(
+    driver: "Chrome", address: str, client: httpx.Client, rows: list[dict[str, Any]]
+) -> None:
+    open_page(driver, address, 1280)
+    before = prediction(driver)
+    driver.execute_script(CHANGE, cell(driver, "pay"), "")
+    moved = driver.find_element("id", "moved")
+    wait_for(lambda: "by your changes" in moved.text)
+    (missing,) = explained(client, rows[0] | {"pay": None})["explanations"]
+    assert number(prediction(driver)) == pytest.approx(missing["prediction"][0], abs=0.06)
+
+    driver.find_element("id", "reset").click()
+    wait_for(lambda: moved.text == "")
+    for name, words in (("debt", "enter a number"), ("age", "enter a whole number")):
+        driver.execute_script(CHANGE, cell(driver, name), "")
+        assert hint(driver, name) == words
+        assert is_stale(driver)
+    driver.execute_script(CHANGE, cell(driver, "debt"), "50")
+    assert is_stale(driver)
+    driver.execute_script(CHANGE, cell(driver, "age"), "50")
+    assert not is_stale(driver)
+    assert hint(driver, "age") == ""
+    wait_for(lambda: prediction(driver) != before)
+
+
+def hint(driver: "Chrome", name: str) -> str:
+    text: str = line(driver, name).find_element("css selector", ".hint").text
+    return text
+
+
+def is_stale(driver: "Chrome") -> bool:
+    """Return whether the page says that its values are not those of the cells."""
+    track = driver.find_element("css selector", ".lines .track")
+    return float(track.value_of_css_property("opacity")) < 1
+
+
+@pytest.mark.browser
+def test_a_number_outside_the_data_is_marked(driver: "Chrome", address: str) -> None:
+    open_page(driver, address, 390)
+    driver.execute_script(CHANGE, cell(driver, "loans"), "400")
+    assert hint(driver, "loans") == "▲ outside the data: 0 to 4"
+    driver.execute_script(CHANGE, cell(driver, "loans"), "4")
+    assert hint(driver, "loans") == ""
+
+
+def cell(driver: "Chrome", name: str) -> Any:
+    return line(driver, name).find_element("css selector", "input[type=number], select")
+
+
 @pytest.mark.browser
 def test_what_the_model_refuses_is_said_on_the_page(driver: "Chrome", address: str) -> None:
     open_page(driver, address, 1280)
@@ -619,9 +729,124 @@ def test_what_the_model_refuses_is_said_on_the_page(driver: "Chrome", address: s
     driver.execute_script(CHANGE, city, '"Atlantis"')
     shown = driver.find_element("id", "problem")
     wait_for(shown.is_displayed)
+    assert shown.text.startswith("The model has no prediction for this row. Change a value back")
+    assert "there is no such city" not in shown.text
+    assert is_stale(driver)
+    shown.find_element("css selector", "summary").click()
     assert "there is no such city" in shown.text
     driver.find_element("id", "reset").click()
     wait_for(lambda: not shown.is_displayed())
+    assert not is_stale(driver)
+
+
+ANSWER = """
+const [status] = arguments;
+window.realFetch = window.realFetch || window.fetch;
+window.fetch = async (...request) => {
+  if (status === 0) throw new TypeError("Failed to fetch");
+  return status ? new Response("<html>", {status}) : window.realFetch(...request);
+};
+"""
+
+
+@pytest.mark.browser
+def test_what_goes_wrong_is_said_in_plain_words_and_can_be_tried_again(
+    driver: "Chrome", address: str
+) -> None:
+    open_page(driver, address, 390)
+    said = driver.find_element("id", "problem-text")
+    for status, words in {
+        0: "The service does not answer. Check your connection, then try again.",
+        503: "The service is busy. Try again in a moment.",
+        504: "This took too long. Choose fewer evaluations, or try again later.",
+        502: "Something went wrong in the service.",
+    }.items():
+        driver.execute_script(ANSWER, status)
+        driver.execute_script(CHANGE, cell(driver, "loans"), str(status % 5))
+        wait_for(lambda words=words: said.text.startswith(words))  # type: ignore[misc]
+        assert is_stale(driver)
+    driver.execute_script(ANSWER, None)
+    driver.find_element("id", "again").click()
+    wait_for(lambda: not said.is_displayed())
+    assert not is_stale(driver)
+
+
+@pytest.mark.browser
+def test_a_link_leads_back_to_the_row_and_its_changes(
+    driver: "Chrome", labelled: httpx.Client
+) -> None:
+    address = str(labelled.base_url).rstrip("/")
+    open_page(driver, address, 1280)
+    write(driver, "row", "C-042")
+    wait_for(lambda: "C-042" in driver.current_url)
+    driver.execute_script(CHANGE, cell(driver, "loans"), "40")
+    driver.execute_script(CHANGE, cell(driver, "pay"), "")
+    wait_for(lambda: "changes=" in driver.current_url)
+    link, shown = driver.current_url, prediction(driver)
+
+    open_page(driver, address, 1280)
+    assert driver.find_element("id", "row").get_attribute("value") == "C-000"
+    open_page(driver, link, 1280)
+    wait_for(lambda: prediction(driver) == shown)
+    assert driver.find_element("id", "row").get_attribute("value") == "C-042"
+    assert cell(driver, "loans").get_attribute("value") == "40"
+    assert cell(driver, "pay").get_attribute("value") == ""
+
+    open_page(driver, link.replace("C-042", "C-999"), 1280)
+    said = driver.find_element("id", "problem-text")
+    wait_for(lambda: said.text == "The link is incomplete, or its row is not in this service.")
+
+
+@pytest.mark.browser
+def test_two_rows_are_shown_side_by_side(
+    driver: "Chrome", address: str, client: httpx.Client, rows: list[dict[str, Any]]
+) -> None:
+    open_page(driver, address, 390)
+    ghost = line(driver, "city").find_element("css selector", ".other")
+    assert not ghost.is_displayed()
+    write(driver, "other", "3")
+    wait_for(ghost.is_displayed)
+    (other,) = explained(client, rows[3])["explanations"]
+    name, _, amount = driver.find_element("id", "other-prediction").text.partition(": ")
+    assert name == "3"
+    assert number(amount) == pytest.approx(other["prediction"][0], abs=0.06)
+    assert f"3: {rows[3]['city']}" in line(driver, "city").text
+    value = line(driver, "age").find_element("css selector", ".amount .beside").text
+    assert number(value) == pytest.approx(other["values"][0][0], abs=0.06)
+    assert "compare=3" in driver.current_url
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= 390
+    write(driver, "other", "\b")
+    wait_for(lambda: not ghost.is_displayed())
+
+
+@pytest.mark.browser
+def test_the_values_of_a_row_are_exported(
+    driver: "Chrome", labelled: httpx.Client, tmp_path: Path
+) -> None:
+    open_page(driver, str(labelled.base_url).rstrip("/"), 1280)
+    browser.command(
+        driver, "Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path)
+    )
+    driver.find_element("id", "export").click()
+    file = tmp_path / "row C-000.csv"
+    wait_for(file.exists)
+    table = pd.read_csv(file, index_col="feature")
+    values = table["value"]
+    assert values["prediction"] == pytest.approx(values.drop("prediction").sum())
+    (row,) = labelled.get("/rows?limit=1").json()["rows"]
+    assert table.loc["city", "in this row"] == row["city"]
+    (own,) = explained(labelled, row)["explanations"]
+    assert values["age"] == pytest.approx(own["values"][0][0])
+
+
+@pytest.mark.browser
+def test_notes_for_whoever_runs_the_service_are_not_on_the_page(
+    driver: "Chrome", prepared: Prepared
+) -> None:
+    noted = replace(prepared, notes=("a model's leaf had no rows",))
+    with listening(make_app(noted)) as address:
+        open_page(driver, address, 1280)
+        assert "leaf" not in driver.find_element("tag name", "body").text
 
 
 @pytest.mark.browser

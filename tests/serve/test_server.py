@@ -63,11 +63,11 @@ OPTIONS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 }  # fmt: skip
 """Options of a job, each with and without it; others that it needs are in both."""
 
-TESTED_BY_FAILURES = {"batch_size", "device", "interactions", "loss"}
+TESTED_BELOW = {"batch_size", "device", "interactions", "loss", "title"}
 ABOUT_FILES = {"model", "data", "trust"}
 NOT_OF_A_SERVICE = {
     "out", "large", "report", "overwrite", "keep", "shard_rows", "command", "interaction_index", "label",
-    "deadline", "title",
+    "deadline",
 }  # fmt: skip
 
 
@@ -181,9 +181,14 @@ def test_groups_of_features_are_those_of_explain(folder: Path) -> None:
         assert prepare(chosen).groups == {"a": ["a"], "b and c": ["b", "c"], "d": ["d"], "e": ["e"]}
 
 
+def test_the_title_is_that_of_the_page(folder: Path) -> None:
+    with importing(job(folder).model):
+        assert prepare(job(folder, title="Who leaves?")).model == "Who leaves?"
+
+
 def test_no_option_of_a_job_is_forgotten() -> None:
     """An option that a job gains must be tested above, or be one that a service cannot have."""
-    known = set(OPTIONS) | TESTED_BY_FAILURES | ABOUT_FILES | NOT_OF_A_SERVICE
+    known = set(OPTIONS) | TESTED_BELOW | ABOUT_FILES | NOT_OF_A_SERVICE
     assert {each.name for each in fields(Job)} == known
 
 
@@ -212,13 +217,14 @@ def test_options_of_the_command_reach_the_service(
     monkeypatch.setattr(Service, "run", lambda service, _say: started.append(service))
     words = ["serve", "--model", "m.py:f", "--data", str(folder / "rows.csv")]
     words += ["--groups", "first=a,b", "--output-names", "no,maybe,yes", "--batch-size", "7"]
-    words += ["--device", "cpu", "--max-evaluations", "5000"]
+    words += ["--device", "cpu", "--max-evaluations", "5000", "--id", "f", "--title", "Who leaves?"]
     result = CliRunner().invoke(command, words)
     assert result.exit_code == 0, result.output
     (service,) = started
     assert service.job.groups == {"first": ["a", "b"]}
     assert service.job.output_names == ("no", "maybe", "yes")
     assert (service.job.batch_size, service.job.device) == (7, "cpu")
+    assert (service.job.id_column, service.job.title) == ("f", "Who leaves?")
     assert service.limits.evaluations == 5000
 
 

@@ -1,7 +1,7 @@
 """The addresses of the service, and what each answers."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +30,8 @@ from shearshap.serve.schemas import (
     Budget,
     Explained,
     ExplainRequest,
+    FoundRow,
+    FoundRows,
     Health,
     LoadedRows,
     Overview,
@@ -41,7 +43,9 @@ from shearshap.serve.schemas import (
 from shearshap.serve.server import Limits
 
 MAX_LISTED = 100
-"""Rows that GET /rows returns at once."""
+"""Rows that GET /rows and GET /ids return at once."""
+
+MAX_SEARCH = 200  #: characters
 
 MAX_MESSAGE = 500
 """Characters of a message of the model, or of pydantic, that a refusal repeats."""
@@ -153,6 +157,7 @@ class State:
             groups=prepared.groups,
             outputs=prepared.outputs,
             rows=len(prepared.rows),
+            id_column=prepared.id_column,
             most_rows=self.limits.rows,
             most_evaluations=self.max_evaluations,
             budget=self.budget,
@@ -273,7 +278,16 @@ def _router(state: State) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=MAX_LISTED, description="How many rows.")] = 10,
     ) -> LoadedRows:
         listed = plain_rows(prepared.rows.iloc[offset : offset + limit])
-        return LoadedRows(offset=offset, total=len(prepared.rows), rows=listed)
+        ids = prepared.ids[offset : offset + limit]
+        return LoadedRows(offset=offset, total=len(prepared.rows), ids=ids, rows=listed)
+
+    @router.get("/ids", summary="Rows found by their ids")
+    def ids(
+        search: Annotated[str, Query(max_length=MAX_SEARCH, description="Part of an id.")] = "",
+        limit: Annotated[int, Query(ge=1, le=MAX_LISTED, description="How many rows.")] = 10,
+    ) -> FoundRows:
+        """Return the rows whose ids hold a text; upper and lower case do not matter."""
+        return _found(prepared.ids, search.strip().casefold(), limit)
 
     @router.get("/metrics", summary="Counts for Prometheus", response_class=PlainTextResponse)
     async def metrics() -> Response:
@@ -281,6 +295,18 @@ def _router(state: State) -> APIRouter:
         return Response(counts, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     return router
+
+
+def _found(ids: Sequence[str], text: str, limit: int) -> FoundRows:
+    """Return the ids that hold a text: first those that are it, then those that start with it."""
+    found = [number for number, each in enumerate(ids) if text in each.casefold()]
+
+    def rank(number: int) -> tuple[bool, bool]:
+        own = ids[number].casefold()
+        return own != text, not own.startswith(text)
+
+    rows = [FoundRow(number=number, id=ids[number]) for number in sorted(found, key=rank)[:limit]]
+    return FoundRows(total=len(found), rows=rows)
 
 
 # Refusals of the framework, in the form of ours

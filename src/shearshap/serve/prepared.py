@@ -18,6 +18,7 @@ from shearshap.jobs.job import Job
 from shearshap.jobs.models import open_model
 from shearshap.jobs.options import errors_with_files
 from shearshap.jobs.plan import described, open_files
+from shearshap.result.cells import label_text
 from shearshap.result.explanation import Explanation
 from shearshap.result.views import evenly_spaced
 from shearshap.serve.schemas import Cell, Feature, Row, features_from_frame, frame_from_rows
@@ -38,6 +39,8 @@ class Prepared:
     model: str  #: its name, for people
     background: str  #: in words
     rows: "pd.DataFrame"  #: those loaded
+    ids: list[str]  #: of those rows: their labels, or else their numbers
+    id_column: str | None
     features: list[Feature]
     groups: dict[str, list[str]]  #: columns that are one player, by its name
     encode: Encode  #: rows as the model takes them
@@ -80,6 +83,7 @@ def prepare(job: Job, *, sample: int = 200) -> Prepared:
     opened = open_files(job, open_model(job.model, trust=job.trust))
     rows = opened.frame
     notes = opened.notes
+    labels = range(len(rows)) if job.id_column is None else opened.data[job.id_column].to_pylist()
     with collect_warnings(notes), errors_with_files(job.data, opened.background):
         features = features_from_frame(rows)
         explainer = opened.explainer()
@@ -90,6 +94,8 @@ def prepare(job: Job, *, sample: int = 200) -> Prepared:
         model=job.title or opened.model.name,
         background=described(opened.background, prepared.overview).description,
         rows=rows,
+        ids=[label_text(each) for each in labels],
+        id_column=job.id_column,
         features=features,
         groups=flattened(job.groups)[0],
         encode=encode,

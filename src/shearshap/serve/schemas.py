@@ -114,6 +114,7 @@ class About(BaseModel):
     )
     outputs: list[str]
     rows: int = Field(description="How many rows are loaded: see GET /rows.")
+    id_column: str | None = Field(description="The column that labels the rows; null: numbers do.")
     most_rows: int = Field(description="Rows that one request may have.")
     most_evaluations: int = Field(description="Rows x budget of one request.")
     budget: Budget
@@ -139,7 +140,22 @@ class LoadedRows(BaseModel):
 
     offset: int = Field(description="The number of the first, counted from 0.")
     total: int
+    ids: list[str] = Field(description="Of these rows: their labels, or else their numbers.")
     rows: list[dict[str, Cell]]
+
+
+class FoundRow(BaseModel):
+    """A row that was loaded, by its number and its id."""
+
+    number: int = Field(description="Counted from 0: the offset of GET /rows.")
+    id: str
+
+
+class FoundRows(BaseModel):
+    """Rows whose ids hold a text."""
+
+    total: int = Field(description="How many there are.")
+    rows: list[FoundRow] = Field(description="The first of them, the best matches first.")
 
 
 class RowExplanation(BaseModel):
