@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Option
+from typer import Argument, Option
 from typer.core import TyperCommand, TyperGroup
 
 from shearshap import __version__
@@ -441,6 +441,37 @@ def explain(
     except KeyboardInterrupt as error:
         raise KeyboardInterrupt(GOES_ON if job.large else str(error)) from error
     typer.echo(outcome.summary)
+
+
+@app.command(cls=Sections)
+def report(
+    values: Annotated[
+        Path, Argument(rich_help_panel="Input", help="A .parquet file that shear explain wrote.")
+    ],
+    out: Annotated[
+        Path | None,
+        OUTPUT(help="The file to write, .html.", show_default="beside the values, .html"),
+    ] = None,
+    title: Annotated[
+        str | None, OUTPUT(help="Title of the report.", show_default="that of the job")
+    ] = None,
+    overwrite: Annotated[
+        bool, OUTPUT("--overwrite", help="Replace a file that shear did not write.")
+    ] = False,
+) -> None:
+    """Write the report of values that were explained earlier.
+
+    It is the report that shear explain --report writes. The model is not needed.
+
+    \b
+    Examples:
+        shear report values.parquet
+        shear report values.parquet --title "Late payments" --out late.html
+    """  # noqa: D301
+    from shearshap.jobs.values import write_report
+
+    written = write_report(values, out=out, title=title, overwrite=overwrite)
+    typer.echo(f"written to  {written}")
 
 
 @app.command(cls=Sections)

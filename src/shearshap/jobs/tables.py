@@ -334,6 +334,11 @@ def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
 # Where files may be written
 
 
+def interactions_beside(values: Path) -> Path:
+    """Return the file of the interactions, beside that of the values."""
+    return values.with_suffix(f".interactions{values.suffix}")
+
+
 def check_suffix(path: Path) -> None:
     """Raise if a name is not that of a file of values."""
     if path.suffix.lower() not in WRITTEN:
