@@ -20,6 +20,15 @@ def test_the_program_runs_on_its_own() -> None:
     assert finished.stdout.startswith("Usage: shear [OPTIONS] COMMAND")
 
 
+def test_help_has_the_commands_in_sections() -> None:
+    text = CliRunner().invoke(app, ["--help"]).stdout
+    assert "..." not in text.partition("Options:")[2], "a help text is cut off"
+    sections = [part.split("\n") for part in text.split("\n\n")]
+    names = {lines[0]: [line.split()[0] for line in lines[1:] if line] for lines in sections}
+    assert names["Explain models:"] == ["explain", "report", "importance", "serve"]
+    assert names["Research (shearshap-lab):"] == ["benchmark", "paper"]
+
+
 def test_the_version() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout == f"shear {__version__}\n"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Option
+from typer import Argument, Option
 from typer.core import TyperCommand, TyperGroup
 
 from shearshap import __version__
@@ -38,12 +38,25 @@ SECTIONS = [
     for option in (INPUT, QUESTION, PRECISION, OUTPUT, SERVICE, LIMITS, LARGE, COMPUTING)
 ]
 OTHERS = "Options"  #: the section of options of no other
+COMMANDS = "Explain models"  #: the section of our own commands
 
 GOES_ON = "what is finished is kept, and the same command goes on from there"
 
 
 class Commands(TyperGroup):
-    """Commands whose expected errors are one line each, without a traceback."""
+    """Commands in sections, whose expected errors are one line each, without a traceback."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections, each command with the whole first sentence of its help."""
+        sections: dict[str, list[tuple[str, str]]] = {COMMANDS: []}
+        for name in self.list_commands(ctx):
+            command = self.commands[name]
+            words = command.get_short_help_str(limit=formatter.width)
+            section = getattr(command, "rich_help_panel", None) or COMMANDS
+            sections.setdefault(section, []).append((name, words))
+        for name, lines in sections.items():
+            with formatter.section(name):
+                formatter.write_dl(lines)
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         """Run the command.
@@ -386,7 +399,7 @@ def explain(
         ),
     ] = None,
 ) -> None:
-    """Explain a model's predictions for the rows of a file, or of a folder of files.
+    """Explain a model's predictions for the rows of a file or folder.
 
     The base value is the prediction without any feature. A feature's Shapley value is its
     contribution to the difference between that and the row's prediction. The file has a line for
@@ -444,6 +457,37 @@ def explain(
 
 
 @app.command(cls=Sections)
+def report(
+    values: Annotated[
+        Path, Argument(rich_help_panel="Input", help="A .parquet file that shear explain wrote.")
+    ],
+    out: Annotated[
+        Path | None,
+        OUTPUT(help="The file to write, .html.", show_default="beside the values, .html"),
+    ] = None,
+    title: Annotated[
+        str | None, OUTPUT(help="Title of the report.", show_default="that of the job")
+    ] = None,
+    overwrite: Annotated[
+        bool, OUTPUT("--overwrite", help="Replace a file that shear did not write.")
+    ] = False,
+) -> None:
+    """Write the report of values that were explained earlier.
+
+    It is the report that shear explain --report writes. The model is not needed.
+
+    \b
+    Examples:
+        shear report values.parquet
+        shear report values.parquet --title "Late payments" --out late.html
+    """  # noqa: D301
+    from shearshap.jobs.values import write_report
+
+    written = write_report(values, out=out, title=title, overwrite=overwrite)
+    typer.echo(f"written to  {written}")
+
+
+@app.command(cls=Sections)
 @with_options(SharedOptions)
 def importance(
     options: SharedOptions,
@@ -474,9 +518,10 @@ def importance(
         bool, OUTPUT("--overwrite", help="Replace files that shear importance did not write.")
     ] = False,
 ) -> None:
-    """Say which features a model needs: by how much each reduces its loss, with intervals.
+    """Say by how much each feature reduces a model's loss.
 
-    The values add up to the loss without any feature minus the model's own (SAGE values).
+    So you see which features the model needs, with an interval for each. The values add up to the
+    loss without any feature minus the model's own (SAGE values).
 
     \b
     Examples:
@@ -544,7 +589,7 @@ def serve(
         LIMITS(min=0.001, help="Seconds that a request may take, waiting included."),
     ] = 30.0,
 ) -> None:
-    """Explain a model's predictions on request: a page for a browser, and an API.
+    """Explain predictions on request: a web page and an API.
 
     On the page, pick a row, change its values, and see prediction and Shapley values move, with
     error bars. POST /explain explains rows; requests that come together are explained as one
@@ -574,10 +619,11 @@ def serve(
 
 for entry in entry_points(group="shearshap.commands"):
     command = entry.load()
+    section = f"Research ({entry.dist.name})" if entry.dist else "Research"
     if isinstance(command, typer.Typer):
-        app.add_typer(command, name=entry.name)
+        app.add_typer(command, name=entry.name, rich_help_panel=section)
     else:
-        app.command(name=entry.name)(command)
+        app.command(name=entry.name, rich_help_panel=section)(command)
 
 
 if __name__ == "__main__":

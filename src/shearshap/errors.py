@@ -88,6 +88,13 @@ def recorded(notes: list[str]) -> Iterator[None]:
         _NOTES.reset(token)
 
 
+def record(notes: list[str]) -> None:
+    """Add notes, of which users were warned, to those that are recorded here."""
+    known = _NOTES.get()
+    if known is not None:
+        known += [note for note in notes if note not in known]
+
+
 @contextmanager
 def collect_warnings(notes: list[str]) -> Iterator[None]:
     """Add our own warnings to the notes, instead of showing them.

@@ -28,7 +28,7 @@ from shearshap.engine.prepared import PreparedExplainer, prepare, solve
 from shearshap.engine.results import with_notes
 from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import explained_blocks
-from shearshap.errors import InputError, ModelError, recorded
+from shearshap.errors import InputError, ModelError, record, recorded
 from shearshap.games.batches import FIRST_BATCH, Batch, Pace
 from shearshap.games.game import FunctionGame
 from shearshap.games.indices import InteractionName
@@ -573,6 +573,7 @@ def _outside_inference_mode(blocks: Generator[Explanation]) -> Generator[Explana
             with torch.inference_mode(False), recorded(notes):
                 block = next(blocks, None)
             if block is None:
+                record(notes[warned:])  # there is no block to hold them
                 return
             block = with_notes(block, notes[warned:])
             yield replace(block, seconds=time.perf_counter() - started)

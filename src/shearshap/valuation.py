@@ -307,7 +307,7 @@ def _guarded(score: Callable[[], ArrayLike]) -> ArrayLike:
     except Exception as error:
         raise InputError(
             "empty: the score of a constant guess failed with "
-            f"{type(error).__name__}: {error}; pass empty=, the value of nobody"
+            f"{type(error).__name__}: {error}; pass empty=, the value of an empty coalition"
         ) from error
 
 

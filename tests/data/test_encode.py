@@ -66,7 +66,7 @@ def spoiled(row: int, column: int, value: float) -> Floats:
         ({"reference": ("all", ROWS, 3)}, InputError, "background: expected ('all', X_train), got a tuple of 3"),
         ({"reference": ("mean", np.zeros((3, 5)))}, InputError, "background: expected one row of shape (4,)"),
         ({"groups": [[0, 1], [1, 2, 3]]}, InputError, "groups overlap: input column 1 is in the groups [0, 1]"),
-        ({"groups": [[0, 1], [3]]}, InputError, "groups are incomplete: input columns [2] belong to no group"),
+        ({"groups": [[0, 1], [3]]}, InputError, "groups are incomplete: input columns [2] are not in any group"),
         ({"groups": [[0, 1], [2, 3, 4]]}, InputError, "groups: there is no input column 4; the rows have columns 0 to 3"),
         ({"groups": [[0, 1], []]}, InputError, "groups: group 1 needs a list of input columns (integers), got []"),
         ({"groups": [[0, 1], ["c", "d"]]}, InputError, "groups: there is no column 'c'; the rows' columns have no names; use numbers"),

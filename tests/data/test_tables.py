@@ -220,9 +220,9 @@ def test_labels_of_a_frames_rows() -> None:
         ),
         (
             [["age", "city"], ["kind"], ["height"]],
-            "groups are incomplete: input columns [4] belong to no group",
+            "groups are incomplete: input columns [4] are not in any group",
         ),
-        ({"age": ["city"]}, "groups: group 'age' leaves out the column of its own name"),
+        ({"age": ["city"]}, "groups: group 'age' has the name of a column that is not in it"),
     ],
 )
 def test_groups_by_name_are_checked(groups: Any, message: str) -> None:

@@ -242,6 +242,21 @@ def test_a_row_stops_at_the_standard_error_asked_for(here: Path) -> None:
     assert text.count("note        a regression on 7 coalitions has rank ") == 1
 
 
+def test_a_deadline_writes_the_rows_that_are_done(here: Path) -> None:
+    (here / "slow.py").write_text(
+        "import time\n\n\ndef f(x):\n    time.sleep(len(x) / 1000)\n    return x['a'] * x['b']\n"
+    )
+    # 400 rows of 4 evaluations each, which would take 1.6 seconds
+    text = done("slow.py:f", "many.csv", "--background", "mean:many.csv", "--deadline", 0.4)
+    check_partial("values.parquet", rows := len(written()))
+    assert 0 < rows < 400
+    assert text.startswith(f"rows        {rows} of many.csv, 2 features each\n")
+    assert f"note        the deadline of 0.4 s came after {rows} of 400 rows" in text
+    assert not Path("values.partial.parquet").exists()
+    large = failed("slow.py:f", "many.csv", "--deadline", 0.4, out="parts/")
+    assert large.startswith("deadline is for a file; stop a large job at any time")
+
+
 def test_rows_are_labelled_by_a_column(here: Path) -> None:
     (here / "named.csv").write_text("id,a,b,s\n007,1,4,x\n008,2,5,y\n010,3,6,x\n")
     text = done("score.py:predict", "named.csv", "--background", "absent.csv", "--id", "id")
@@ -626,7 +641,8 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_any_work(here: Path
     places = {
         "no/values.parquet": "out: there is no folder no",
         "few.csv/values.csv": "out: there is no folder few.csv",
-        "values.txt": "out: values.txt does not say what to write; try values.parquet",
+        "values.txt": "out: expected a name that ends in .parquet or .csv for a file, or in / for ",
+        "values": "out: expected a name that ends in .parquet or .csv for a file, or in / for the ",
         "d.csv": "out: d.csv is a folder; expected the name of a file",
         "pipe.csv": "out: pipe.csv cannot be written to; choose another name",
         "x" * 300 + ".csv": "[Errno 36] File name too long",

@@ -189,7 +189,7 @@ CASES: dict[str, tuple[Callable[[], Any], Claims]] = {
     "lightgbm goss": (lambda: light(LgbmC, TWO, data_sample_strategy="goss"), CHANCES),
     "lightgbm early stopping": (light_early, CHANCES),
     "lightgbm squares for classes": (lambda: light(LgbmC, TWO, objective="regression"), CHANCES),
-    "lightgbm logistic of one's own": (lambda: light(LgbmC, TWO, objective=logistic), scores("objective of your own")),
+    "lightgbm logistic of one's own": (lambda: light(LgbmC, TWO, objective=logistic), scores("custom objective")),
     "lightgbm lambda": (lambda: light(LgbmR, TWO, objective="cross_entropy_lambda"), LAMBDA),
     "lightgbm regressor of chances": (lambda: light(LgbmR, TWO, objective="cross_entropy"), CHANCES),
     "lightgbm regressor of classes": (lambda: light(LgbmR, THREE, objective="multiclass", num_class=3), CHANCES),

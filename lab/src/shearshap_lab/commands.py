@@ -30,7 +30,7 @@ app = typer.Typer(
     name="paper",
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="The experiments of the paper: data, networks, exact values, reproduction.",
+    help="Reproduce the paper: data, networks, exact values, experiments.",
 )
 
 

@@ -155,8 +155,8 @@ def _completed(groups: dict[Any, Any], inputs: int, columns: Sequence[str]) -> d
         name = columns[column] if columns else f"x{column}"
         if name in groups:
             raise InputError(
-                f"groups: group {name!r} leaves out the column of its own name; add it, or rename "
-                "the group"
+                f"groups: group {name!r} has the name of a column that is not in it; add the "
+                "column, or rename the group"
             )
         complete[name] = [column]
     return complete
@@ -239,7 +239,7 @@ def _clusters(linkage: Any, names: Sequence[str]) -> Paths:
         raise InputError(
             f"groups: expected the linkage matrix ({count - 1}, 4) of {count} columns, in which "
             f"every column and cluster is joined once, got an array {joined.shape[0]} x 4 that is "
-            "no such tree; try scipy.cluster.hierarchy.linkage"
+            "not a tree; try scipy.cluster.hierarchy.linkage"
         )
     members = [[column] for column in range(count)]
     paths: list[list[str]] = [[] for _ in names]
@@ -380,8 +380,8 @@ def _from_lists(lists: list[list[Any]], inputs: int) -> NDArray[np.int64]:
     if (claims == 0).any():
         missing = np.flatnonzero(claims == 0)
         raise InputError(
-            f"groups are incomplete: input columns {missing[:8].tolist()} belong to no group "
-            f"({missing.size} in all); every column needs one (a group of its own will do)"
+            f"groups are incomplete: input columns {missing[:8].tolist()} are not in any group "
+            f"({missing.size} in all); put each into a group, which may have one column"
         )
 
     owner = np.empty(inputs, np.int64)

@@ -24,6 +24,7 @@ Backward passes count for each output, and all passes for each background row.
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -364,26 +365,31 @@ class TwiceDifferentiableKernels:
     """A context in which torch uses kernels that can be differentiated twice.
 
     Fused attention and cuDNN cannot. Torch's switches hold for all threads, so they are set when
-    the first thread enters, and set back when the last one leaves.
+    the first thread enters, and set back when the last one leaves: in one context of variables,
+    since torch 2.15 takes its switch back only in the context in which it was set.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.threads = 0  #: now inside
         self.switches = ExitStack()
+        self.context = copy_context()
 
     def __enter__(self) -> None:
         with self.lock:
             if not self.threads:
-                self.switches.enter_context(sdpa_kernel(SDPBackend.MATH))
-                self.switches.enter_context(torch.backends.cudnn.flags(enabled=False))
+                for switch in (
+                    sdpa_kernel(SDPBackend.MATH),
+                    torch.backends.cudnn.flags(enabled=False),
+                ):
+                    self.context.run(self.switches.enter_context, switch)
             self.threads += 1
 
     def __exit__(self, *_error: object) -> None:
         with self.lock:
             self.threads -= 1
             if not self.threads:
-                self.switches.close()
+                self.context.run(self.switches.close)
 
 
 #: One for the whole process, as torch's switches are.

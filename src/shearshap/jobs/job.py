@@ -45,6 +45,7 @@ from shearshap.jobs.tables import (
     check_suffix,
     write,
 )
+from shearshap.jobs.values import kept
 from shearshap.jobs.work import INTERACTIONS, Block
 from shearshap.report import write as write_page
 from shearshap.report.explained import page
@@ -160,7 +161,7 @@ def _run_file(job: Job, read: FilesRead, progress: bool | None) -> Outcome:
     block = Block.concat(blocks)
     result = _result(plan, block, plan.data.take(block.numbers))
     known = facts(job, result)
-    write(plan.work.values(block), known, job.out)
+    write(plan.work.values(block), known | kept(result, plan.columns.schema), job.out)
     if job.interactions:
         write(plan.work.pairs(block), known, job.interactions_file)
     report = _write_report(job, result) if job.report else None
@@ -187,7 +188,7 @@ def _save_partial_on_error(plan: Plan, blocks: Sequence[Block]) -> Iterator[None
         block = Block.concat(blocks)
         result = _result(plan, block, plan.data.take(block.numbers))
         known = facts(job, result) | {"unfinished": message or "interrupted"}
-        write(plan.work.values(block), known, job.partial)
+        write(plan.work.values(block), known | kept(result, plan.columns.schema), job.partial)
         rows = counted(len(block.numbers), "row")
         place = f"what was done before, {rows}, is in {job.partial}"
         error.args = (f"{message}; {place}" if message else place,)

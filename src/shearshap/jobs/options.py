@@ -25,7 +25,7 @@ from shearshap.games.conditional import KINDS
 from shearshap.games.indices import SEMIVALUES, InteractionName
 from shearshap.games.loss import Loss
 from shearshap.jobs.shards import SHARD_ROWS
-from shearshap.jobs.tables import WRITTEN
+from shearshap.jobs.tables import WRITTEN, interactions_beside
 from shearshap.methods.base import Method
 
 REPORT = "_report.html"  #: in a folder of parts
@@ -157,7 +157,7 @@ class Options:
     @property
     def interactions_file(self) -> Path:
         """The file of the interactions, beside that of the values."""
-        return self.out.with_suffix(f".interactions{self.out.suffix}")
+        return interactions_beside(self.out)
 
     @property
     def partial(self) -> Path:

@@ -334,12 +334,17 @@ def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
 # Where files may be written
 
 
+def interactions_beside(values: Path) -> Path:
+    """Return the file of the interactions, beside that of the values."""
+    return values.with_suffix(f".interactions{values.suffix}")
+
+
 def check_suffix(path: Path) -> None:
     """Raise if a name is not that of a file of values."""
     if path.suffix.lower() not in WRITTEN:
         raise InputError(
-            f"out: {path} does not say what to write; try {path.stem}.parquet or "
-            f"{path.stem}.csv for one file, or for a large job {path.stem}/, a folder"
+            "out: expected a name that ends in .parquet or .csv for a file, or in / for the folder "
+            f"of a large job; got {path}"
         )
 
 

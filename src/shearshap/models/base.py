@@ -242,7 +242,7 @@ class Outputs:
             raise InputError(
                 f"scale={self.scale!r}: the model's {answer.shape[1]} outputs lie in [0, 1] and "
                 f"sum to 1, as probabilities do, but nothing says what they are; pass "
-                f"{_HOW_TO_STATE} (and multilabel=True if each is a label of its own)"
+                f"{_HOW_TO_STATE} (and multilabel=True if several labels can be true at once)"
             )
 
     def _is_selection(self) -> bool:
@@ -522,6 +522,6 @@ def check_statements(returns: Any, multilabel: Any) -> None:
         )
     if multilabel is not None and not isinstance(multilabel, bool):
         raise InputError(
-            "multilabel: expected True (each output is a label of its own), False (classes of "
-            f"which one is true) or None; got {multilabel!r}"
+            "multilabel: expected True (several labels can be true at once), False (exactly one "
+            f"class is true) or None; got {multilabel!r}"
         )

@@ -165,7 +165,7 @@ def _lightgbm_objective(model: Any, booster: Any) -> Objective:
     if settings[0] == "custom" and classifies:
         return Objective(
             by_margins=True,
-            remark="LightGBM knows no probabilities for an objective of your own",
+            remark="LightGBM has no probabilities for a custom objective",
         )
     objective = _LIGHTGBM.get(settings[0], _REGRESSION)
     if objective == _REGRESSION and classifies:

@@ -151,14 +151,19 @@ def _wide_columns(explanation: "Explanation") -> Columns:
     columns["evaluations"] = spent_evaluations(explanation)
     if explanation.converged is not None:
         columns["converged"] = explanation.converged
-    counts = Counter(explanation.feature_names)
-    players = [
-        f".{name} ({player})" if counts[name] > 1 else f".{name}"
-        for player, name in enumerate(explanation.feature_names)
-    ]
+    players = _middles(explanation.feature_names)
     columns |= _named_columns("value", players, explanation.values, explanation)
     columns |= _named_columns("standard_error", players, _errors(explanation), explanation)
     return columns
+
+
+def _middles(feature_names: list[str]) -> list[str]:
+    """Return the players in the names of columns, each of them once."""
+    counts = Counter(feature_names)
+    return [
+        f".{name} ({player})" if counts[name] > 1 else f".{name}"
+        for player, name in enumerate(feature_names)
+    ]
 
 
 def _named_columns(
@@ -179,6 +184,55 @@ def _named_columns(
     if len(columns) < len(middles) * len(endings):
         raise InputError("to_frame: two columns would have the same name; rename an output")
     return columns
+
+
+# Back to arrays
+
+
+def wide_arrays(
+    table: Any, feature_names: list[str], output_names: list[str]
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays that `wide` made columns of a pyarrow table of, by their fields."""
+    several = "base_value" not in table.column_names
+    endings = [f".{name}" for name in output_names] if several else [""]
+
+    def array(what: str, middles: list[str]) -> NDArray[Any]:
+        columns = [
+            table[f"{what}{middle}{ending}"].to_numpy() for middle in middles for ending in endings
+        ]
+        whole = np.stack(columns, axis=1).reshape(len(table), len(middles), len(endings))
+        return whole if several else whole[:, :, 0]
+
+    players = _middles(feature_names)
+    arrays = {
+        "base_values": array("base_value", [""])[:, 0],
+        "predictions": array("prediction", [""])[:, 0],
+        "row_evaluations": table["evaluations"].to_numpy(),
+        "values": array("value", players),
+        "standard_errors": array("standard_error", players),
+    }
+    if "converged" in table.column_names:
+        arrays["converged"] = table["converged"].to_numpy()
+    return arrays
+
+
+def pair_matrices(table: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return the interactions that `pairs` or `sets` made lines of a pyarrow table of.
+
+    `shape` is that of the values: (r, p) or (r, p, k).
+    """
+    rows, players, *outputs = shape
+    first, second = np.triu_indices(players)
+    values = table["value"].to_numpy()
+    if "size" in table.column_names:  # single players, and then pairs
+        values = values[table["size"].to_numpy() <= 2]
+        single, pair = np.arange(players), np.triu_indices(players, k=1)
+        first, second = np.append(single, pair[0]), np.append(single, pair[1])
+    values = values.reshape(rows, len(first), *outputs)
+    matrices = np.empty((rows, players, players, *outputs))
+    matrices[:, first, second] = values
+    matrices[:, second, first] = values
+    return matrices
 
 
 # Columns

@@ -1,0 +1,131 @@
+"""The file of values: what it keeps for a report, and the report that is made of it later."""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow.parquet import ParquetFile
+
+from shearshap import __version__
+from shearshap.data.display import CellDisplay
+from shearshap.data.frames import as_frame
+from shearshap.errors import InputError
+from shearshap.jobs.manifest import MANIFEST
+from shearshap.jobs.shards import InputColumns
+from shearshap.jobs.tables import METADATA, check_in, check_place, interactions_beside
+from shearshap.report import write as write_page
+from shearshap.report.explained import page
+from shearshap.report.result import Result
+from shearshap.result.archive import decoded, encoded
+from shearshap.result.cells import label_array
+from shearshap.result.explanation import Explanation
+from shearshap.result.frames import pair_matrices, wide_arrays
+
+KEPT = "explanation"  #: the entry of a file's facts that only a report needs
+DATA = "data."  #: before the names of the rows' own columns
+
+
+def kept(result: Result, columns: pa.Schema) -> dict[str, Any]:
+    """Return what a report needs that is not in the columns of the file, for JSON.
+
+    `columns` are those that the model was given.
+    """
+    explanation = result.explanation
+    contents = {each.name: getattr(explanation, each.name) for each in fields(explanation)}
+    arrays = [name for name, content in contents.items() if isinstance(content, np.ndarray)]
+    others = contents.keys() - {*arrays, "calibration"}
+    entry = {
+        "model": result.model,
+        "notes": result.notes,
+        "columns": b64encode(columns.serialize()).decode(),
+        "arrays": arrays,
+        "fields": {name: encoded(contents[name]) for name in sorted(others)},
+    }
+    return {KEPT: entry}
+
+
+def write_report(
+    values: Path, *, out: Path | None = None, title: str | None = None, overwrite: bool = False
+) -> Path:
+    """Write the report of a file of values, and return its file; by default it is beside it."""
+    out = values.with_suffix(".html") if out is None else out
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"out: expected a file that ends in .html, got {out}")
+    result, facts = _read(values)
+    check_place(out, "report", [("the file of values", values)], overwrite=overwrite)
+    return write_page(page(result, facts | ({"title": title} if title else {})), out)
+
+
+def _read(path: Path) -> tuple[Result, dict[str, Any]]:
+    """Return what a file of values holds, and its facts."""
+    if (path / MANIFEST).is_file():
+        raise InputError(
+            f"values: {path} is the folder of a large job; run its command again with --report, "
+            "which explains only a sample of the rows"
+        )
+    check_in(path, "values")
+    if path.suffix.lower() == ".csv":
+        raise InputError(
+            f"values: a report needs facts that only Parquet can hold, got {path}; run shear "
+            "explain with --out values.parquet, or with --report"
+        )
+    try:
+        with ParquetFile(path) as file:
+            table = file.read()
+        facts = json.loads((table.schema.metadata or {})[METADATA])
+        return _result(path, table, facts, facts[KEPT]), facts
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
+        raise InputError(
+            f"values: {path} was not written by shear explain of version {__version__}; expected "
+            "a file of values that it wrote"
+        ) from error
+
+
+def _result(path: Path, table: pa.Table, facts: Mapping[str, Any], entry: dict[str, Any]) -> Result:
+    known = {name: decoded(content) for name, content in entry["fields"].items()}
+    features, outputs = known["feature_names"], known["output_names"]
+    arrays = wide_arrays(table, features, outputs)
+    given = pa.ipc.read_schema(pa.py_buffer(b64decode(entry["columns"])))
+    names = [name for name in table.column_names if name.startswith(DATA)]
+    data = table.select(names).rename_columns([name.removeprefix(DATA) for name in names])
+    # with --keep, a file may lack what the features hold
+    if {*given.names} <= {*data.column_names}:
+        groups = known["groups"] or {}
+        arrays |= _cells(data, given, [groups.get(name, [name]) for name in features])
+    if "interactions" in entry["arrays"]:
+        beside = interactions_beside(path)
+        check_in(beside, "interactions")
+        with ParquetFile(beside) as file:
+            arrays["interactions"] = pair_matrices(file.read(), arrays["values"].shape)
+
+    errors = {"standard_errors": None}  # if the method has none
+    present = {name: array for name, array in arrays.items() if name in entry["arrays"]}
+    labels = label_array(table.column(0).to_pandas())
+    notes = list(entry["notes"])
+    if "unfinished" in facts:
+        notes.append(f"Not all rows were explained: {facts['unfinished']}")
+    return Result(
+        explanation=Explanation(**errors | present | known, index=labels),
+        data=data,
+        model=entry["model"],
+        background=facts["background"],
+        columns=tuple(given.names),
+        notes=tuple(notes),
+        id_column=facts["id"],
+    )
+
+
+def _cells(data: pa.Table, given: pa.Schema, owned: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Return what each feature holds in each row; `owned` are the columns of each feature."""
+    player = {name: number for number, names in enumerate(owned) for name in names}
+    frame = as_frame(InputColumns(given).frame(data), "values")
+    assert frame is not None
+    display = CellDisplay(frame, np.array([player[name] for name in frame.columns]))
+    return {"data": display.data, "display_data": display.words}
