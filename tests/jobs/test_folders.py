@@ -137,7 +137,7 @@ def test_the_log_has_a_line_for_each_shard(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_name_says_whether_it_is_a_file_or_a_folder() -> None:
     one = ("--data", "rows/first.parquet")
     for name in ("values", "values.txt"):
-        assert "for one file, or for a large job values/, a folder" in refusal(*one, out=name)
+        assert "or in / for the folder of a large job" in refusal(*one, out=name)
         assert not Path(name).exists()
     done(*one, out="values.parquet")
     done(*one, out="run.1/")
