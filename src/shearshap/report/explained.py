@@ -1,4 +1,4 @@
-"""The report of an explained file: a page made of its `Result` and of nothing else.
+"""The report of explained rows: a page made of their `Result` and of nothing else.
 
 It is written for readers who did not run the job: first a summary in words, then pictures, then
 how it was made, folded away.
@@ -48,7 +48,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def page(result: Result, facts: Mapping[str, Any]) -> Page:
-    """Return the whole report."""
+    """Return the whole report; `facts` are those of a job, with its command and its file."""
     explanation = result.explanation
     outputs, note = shown_outputs(explanation)
     rows = counted(len(explanation), "row")
@@ -58,25 +58,28 @@ def page(result: Result, facts: Mapping[str, Any]) -> Page:
     against = plain(result.background)
     lead = f"How much {features} moved {moved}, for {rows}, compared with {against}. {note}"
     sections = (
-        _features_section(outputs),
+        features_section(outputs),
         _rows_section(outputs, row_data(outputs, result)),
         _reading_section(outputs, result),
-        _making_section(explanation, result, facts),
+        making_section(result, facts),
     )
-    default = f"What drives the predictions for {Path(facts['data']).name}"
+    of_file = f" for {Path(facts['data']).name}" if "data" in facts else ""
     return Page(
-        title=facts.get("title") or default,
+        title=facts.get("title") or f"What drives the predictions{of_file}",
         lead=(lead.strip(),),
         sections=sections,
         standalone=True,
         highlights=tuple(highlights(outputs)),
-        warnings=tuple(
-            f"**Note.** {plain(note).rstrip('.')}."
-            for note in dict.fromkeys((*result.notes, *explanation.notes))
-        ),
+        warnings=warnings(result),
         style=resource("rows.css"),
         script=resource("rows.js"),
     )
+
+
+def warnings(result: Result) -> tuple[str, ...]:
+    """Return what readers are to mind, each once."""
+    notes = dict.fromkeys((*result.notes, *result.explanation.notes))
+    return tuple(f"**Note.** {plain(note).rstrip('.')}." for note in notes)
 
 
 def shown_outputs(explanation: Explanation) -> tuple[list[Explanation], str]:
@@ -90,9 +93,7 @@ def shown_outputs(explanation: Explanation) -> tuple[list[Explanation], str]:
         return [second], f"What raises it lowers “{plain(names[0])}” by as much."
     outputs = [explanation.output(number) for number in range(len(names))]
     if len(outputs) > SHOWN_OUTPUTS:
-        note = (
-            f"The first {SHOWN_OUTPUTS} of {len(outputs)} outputs are shown; all are in the file."
-        )
+        note = f"The first {SHOWN_OUTPUTS} of {len(outputs)} outputs are shown."
         return outputs[:SHOWN_OUTPUTS], note
     return outputs, ""
 
@@ -100,7 +101,8 @@ def shown_outputs(explanation: Explanation) -> tuple[list[Explanation], str]:
 # All rows
 
 
-def _features_section(outputs: Sequence[Explanation]) -> Section:
+def features_section(outputs: Sequence[Explanation]) -> Section:
+    """Return the charts and the table of all features."""
     figures = [_sizes_figure(outputs)]
     if len(outputs[0]) > 1:
         figures.append(_dots_figure(outputs))
@@ -223,7 +225,7 @@ def _pairs_figure(outputs: Sequence[Explanation]) -> Figure:
         charts.append(chart(lines, alt=alt, unit="size of the interaction, on average"))
     caption = (
         "What two features add only together, up or down, on average over all rows: the "
-        f"{MAX_PAIRS} largest pairs. The file of values has the interactions of all rows."
+        f"{MAX_PAIRS} largest pairs."
     )
     return _figure("Which features act together", outputs, charts, caption)
 
@@ -283,7 +285,7 @@ def _rows_section(outputs: Sequence[Explanation], held: RowData) -> Section:
     else:
         sentences.append(
             f"{held.rows:,} of the {rows:,} rows, evenly taken, are in this page ({size}), to keep "
-            "it small enough to send; the file of values has all."
+            "it small enough to send."
         )
     return Section("rows", "Row by row", (" ".join(sentences),), html=held.html)
 
@@ -295,15 +297,19 @@ def _any_intervals(outputs: Sequence[Explanation]) -> bool:
 # What the numbers mean, and how they were made
 
 
-def _reading_section(outputs: Sequence[Explanation], result: Result) -> Section:
-    intervals = (
+def interval_meaning(outputs: Sequence[Explanation]) -> str:
+    """Return what intervals say, or how sure the values are without any."""
+    if not _any_intervals(outputs):
+        return f"**Certainty.** {certainty(outputs)}"
+    return (
         "**Intervals.** The values are estimates. In about 95 of 100 cases, for models that are "
         "smooth enough, the exact Shapley value, of this model, row and background, lies within "
         "the interval; for a model that jumps, in fewer. How well they hold is in the "
         "documentation, under “Error bars”. They say nothing of whether the model is right."
     )
-    if not _any_intervals(outputs):
-        intervals = f"**Certainty.** {certainty(outputs)}"
+
+
+def _reading_section(outputs: Sequence[Explanation], result: Result) -> Section:
     text = (
         "**Base value.** What the model returns with every feature absent, that is replaced by "
         f"the background: {result.background}.",
@@ -311,7 +317,7 @@ def _reading_section(outputs: Sequence[Explanation], result: Result) -> Section:
         "base value and the row's prediction, in the units of the prediction: what it adds when it "
         "comes in, averaged over all orders in which the features can come in. A row's values add "
         "up to the prediction less the base value.",
-        intervals,
+        interval_meaning(outputs),
         "**Background.** Another background gives other values. A feature that has the same value "
         "as the background gets almost 0, even if the model relies on it for other rows.",
         "**Mixed rows.** The model is evaluated on mixtures of the row and the background. If "
@@ -323,7 +329,9 @@ def _reading_section(outputs: Sequence[Explanation], result: Result) -> Section:
     return Section("reading", "What the numbers mean", text, open=False)
 
 
-def _making_section(explanation: Explanation, result: Result, facts: Mapping[str, Any]) -> Section:
+def making_section(result: Result, facts: Mapping[str, Any]) -> Section:
+    """Return what the values cost, and what is needed to compute them again."""
+    explanation = result.explanation
     spent = f"{explanation.evaluations:,} model evaluations"
     if explanation.row_evaluations is not None:
         mean = explanation.row_evaluations.mean()
@@ -337,7 +345,9 @@ def _making_section(explanation: Explanation, result: Result, facts: Mapping[str
         + adds_up,
         "The same command gives the same values: the seed decides every random choice. All "
         "numbers, with standard errors, are in the file beside this page, and the facts below in "
-        "its metadata if it is Parquet.",
+        "its metadata if it is Parquet."
+        if "command" in facts
+        else "The same call gives the same values: the seed decides every random choice.",
     ]
     if explanation.converged is not None and not explanation.converged.all():
         missed = int((~explanation.converged).sum())
@@ -353,22 +363,26 @@ def _facts(
     explanation: Explanation, result: Result, facts: Mapping[str, Any]
 ) -> tuple[tuple[str, str], ...]:
     """Return the facts of how it was made, without those that would be empty."""
-    outputs = ", ".join(facts["outputs"])
-    scale = explanation.scale or facts["scale"] or "what the model returns"
-    cost = f"{facts['evaluations']:,} evaluations per row at most"
-    kind = f" ({explanation.model})" if explanation.model else ""
-    versions = explanation.versions or {"shearshap": facts["version"]}
+    outputs = ", ".join(explanation.output_names)
+    scale = explanation.scale or facts.get("scale") or "what the model returns"
+    cost = f"{explanation.evaluations:,} evaluations per row at most"
+    model = explanation.model or ""
+    if result.model:
+        model = f"{result.model} ({model})" if model else result.model
+    of_file = f" of {facts['data']}" if "data" in facts else ""
     lines = {
-        "Command": f"`{facts['command']}`",
-        "Model": plain(result.model + kind),
-        "Rows": plain(f"{facts['rows']:,} of {facts['data']}"),
+        "Command": f"`{facts['command']}`" if "command" in facts else "",
+        "Model": plain(model),
+        "Rows": plain(f"{len(explanation):,}{of_file}"),
         "Row id": plain(result.id_column or ""),
         "Background": plain(result.background),
         "Outputs": plain(f"{outputs}; scale: {scale}"),
-        "Groups": plain(_group_words(facts.get("groups") or {})),
+        "Groups": plain(_group_words(facts.get("groups") or explanation.groups or {})),
         "Not used": plain(", ".join(result.extra_columns)),
-        "Method": f"{facts['method']}, {cost}, seed {facts['seed']}",
-        "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+        "Method": f"{explanation.method}, {cost}, seed {explanation.seed}",
+        "Versions": ", ".join(
+            f"{name} {version}" for name, version in explanation.versions.items()
+        ),
     }
     return tuple((name, line) for name, line in lines.items() if line)
 

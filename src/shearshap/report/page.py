@@ -158,6 +158,8 @@ class Line:
     #: points by their colour, [at, offset, at, offset, ...]; an offset is from -1 to 1, how far a
     #: point stands off the line's middle
     dots: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    detail: str = ""  #: after the name, softer
+    kind: str = ""  #: of its bar: "raises" or "lowers"; "": a size
 
 
 def chart(lines: Sequence[Line], *, alt: str, unit: str) -> str:

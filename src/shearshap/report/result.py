@@ -16,7 +16,8 @@ class Result:
     """An explanation of rows, and what a reader of it needs to know."""
 
     explanation: Explanation
-    data: "pa.Table"  #: all columns of the rows, also those that the model was not given
+    #: all columns of a file's rows, also those that the model was not given
+    data: "pa.Table | None"
     model: str  #: in words
     background: str  #: in words
     columns: tuple[str, ...]  #: that the model was given
@@ -26,6 +27,8 @@ class Result:
     @property
     def extra_columns(self) -> list[str]:
         """The columns of the file that the model was not given, and that do not label the rows."""
+        if self.data is None:
+            return []
         known = {*self.columns, self.id_column}
         return [name for name in self.data.column_names if name not in known]
 

@@ -127,6 +127,8 @@ def _number(text: str, texts: Texts) -> int:
 
 def _cells(result: Result, places: NDArray[np.int64], texts: Texts) -> list[list[int]]:
     """Return the rows' cells in columns that the model was not given, as numbers of texts."""
+    if result.data is None:
+        return []
     taken = result.data.select(result.extra_columns[:MAX_EXTRA_COLUMNS]).take(places)
     columns = [
         [_number(label_text(cell), texts) for cell in column.to_pylist()] for column in taken

@@ -476,6 +476,26 @@ class Explanation:
 
         return load(cls, Path(path))
 
+    def to_html(self, path: str | PathLike[str], *, title: str | None = None) -> Path:
+        """Write a page to send to somebody, and return its path; it needs jinja2.
+
+        It is one HTML file that loads nothing, light or dark as its reader prefers. Rows get the
+        report of `shear explain`: a summary in words, charts of all features, and row by row. Texts
+        are shown in the colours of their parts, those of the output or token that is picked, with
+        the parts ranked below.
+
+        Parameters
+        ----------
+        path
+            The file, such as "why.html". One that exists is replaced.
+        title
+            The heading of the page.
+        """
+        from shearshap.report import write
+        from shearshap.report.explanation import explanation_page
+
+        return write(explanation_page(self, title), Path(path))
+
     # Other libraries
 
     def to_frame(

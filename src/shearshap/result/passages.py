@@ -11,6 +11,7 @@ answer, the colours are those of the one that is picked.
 import hashlib
 import os
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -56,6 +57,12 @@ class View:
     margins: Floats  #: (p, k) of their 95 % intervals, 0 if they are not known
     outputs: list[str]  #: (k,) an answer and its pieces, or the outputs in words
     heads: list[str]  #: (k,) prediction and base value in words
+
+    @property
+    def picked(self) -> int:
+        """How many outputs can be picked, the first ones."""
+        parts, outputs = self.values.shape
+        return outputs if parts * outputs <= MAX_COLOURS else 1
 
     def segments(self) -> list[tuple[str, int | None]]:
         """Return the pieces of the text, each with the number of its part, None if it stays."""
@@ -198,27 +205,25 @@ def _ansi(view: View) -> str:
 
 def passages_html(explanation: "Explanation") -> str:
     """Return the first texts as HTML, each part in the colour of its value."""
-    shown = views(explanation)
-    most = max(_picked(view) for view in shown)
+    more = "".join(f'<div class="shear-soft">{escape(line)}</div>' for line in _more(explanation))
+    return coloured_html(views(explanation)) + more
+
+
+def coloured_html(shown: Sequence[View], below: Callable[[View, int], str] | None = None) -> str:
+    """Return texts as HTML, and below each what `below` returns for the output that is picked."""
+    most = max(view.picked for view in shown)
     rules = "".join(
-        f'.shear-passage:has(input[value="{output}"]:checked) [style]'
+        f'.shear-passage:has(input[value="{output}"]:checked) .shear-text [style]'
         f"{{background:var(--v{output})}}"
-        f'.shear-passage:has(input[value="{output}"]:checked) .shear-head{output}{{display:block}}'
+        f'.shear-passage:has(input[value="{output}"]:checked) .shear-of{output}{{display:block}}'
         for output in range(most)
     )
-    more = "".join(f'<div class="shear-soft">{escape(line)}</div>' for line in _more(explanation))
-    return f"<style>{rules}</style>{''.join(map(_passage, shown))}{more}"
+    return f"<style>{rules}</style>{''.join(_passage(view, below) for view in shown)}"
 
 
-def _picked(view: View) -> int:
-    """Return how many outputs of a text can be picked."""
-    parts, outputs = view.values.shape
-    return outputs if parts * outputs <= MAX_COLOURS else 1
-
-
-def _passage(view: View) -> str:
+def _passage(view: View, below: Callable[[View, int], str] | None) -> str:
     """Return a text, and before it the outputs to pick from."""
-    count = _picked(view)
+    count = view.picked
     key = hashlib.sha256(f"{view.label} {view.text} {view.values.sum()}".encode()).hexdigest()[:12]
     picks = []
     for output, name in enumerate(view.outputs[:count]):
@@ -228,9 +233,15 @@ def _passage(view: View) -> str:
             f"<span>{escape(name)}</span></label>"
         )
     heads = "".join(
-        f'<div class="shear-head shear-head{output} shear-soft">{escape(head)}</div>'
+        f'<div class="shear-of shear-of{output} shear-soft">{escape(head)}</div>'
         for output, head in enumerate(view.heads[:count])
     )
+    last = ""
+    if below is not None:
+        last = "".join(
+            f'<div class="shear-of shear-of{output}">{below(view, output)}</div>'
+            for output in range(count)
+        )
     shares = np.stack([view.shares(output) for output in range(count)], axis=1)
     numbers = format_numbers(view.values[:, 0], sign=True)
     words = []
@@ -248,7 +259,7 @@ def _passage(view: View) -> str:
     return (
         f'<div class="shear-passage"><div><b>{escape(view.label)}</b> '
         f'<span class="shear-picks">{"".join(picks)}</span></div>{heads}'
-        f'<div class="shear-text">{"".join(words)}</div></div>'
+        f'<div class="shear-text">{"".join(words)}</div>{last}</div>'
     )
 
 
