@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from games import Floats, all_coalitions, exact_shares
-from shearshap import Explainer, InputError, ModelError, ShearWarning, plots
+from shearshap import Explainer, Explanation, InputError, ModelError, ShearWarning, plots
 from shearshap.engine import loop
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -236,6 +236,23 @@ def test_an_error_leads_to_the_text_it_came_of(
     notes = "".join(error.__notes__)
     assert "Row 3 has the label 'd'." in notes
     assert f"Features present: {present}; absent: {absent}." in notes
+
+
+def test_texts_of_all_lengths_come_back_in_their_order(classifier: tuple[Any, Any]) -> None:
+    words = ["good", "bad", "film", "awful", "great", "was", "the", "not"]
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(words, rng.integers(1, 9))) for _ in range(40)]
+    explainer = Explainer(classifier, method="exact", output=1)
+    together = explainer(texts)
+    assert together.texts is not None
+    assert together.texts.tolist() == texts
+    assert together.index.tolist() == list(range(40))
+    for number in (0, 7, 39):
+        alone = explainer(texts[number])
+        own = alone.values[0]
+        np.testing.assert_allclose(together.values[number, : len(own)], own, atol=1e-5)
+    blocks = Explanation.concat(explainer.stream(texts))
+    np.testing.assert_allclose(blocks.values, together.values, atol=1e-6)
 
 
 def test_words_are_in_sentences(classifier: tuple[Any, Any]) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from shearshap.engine.loop import Clock, RowProgress, blocks_of
 from shearshap.engine.run import Run, Task, positive_int
-from shearshap.engine.text import ClassifiedTexts, ScoredTexts, Texts
+from shearshap.engine.text import ClassifiedTexts, DifferentiatedTexts, ScoredTexts, Texts
 from shearshap.errors import InputError
 from shearshap.games.batches import DEFAULT_BATCH, Batch, Pace
 from shearshap.games.texts import Scorer
@@ -52,7 +52,8 @@ def text_blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explan
         if language is not None:
             solver = _Prompts(language, task, run, progress, device)
         elif classifier is not None:
-            solver = ClassifiedTexts(classifier, task, run, progress)
+            kind = DifferentiatedTexts if run.method.differentiates else ClassifiedTexts
+            solver = kind(classifier, task, run, progress, device)
         elif is_served:
             solver = _Served(model, task, run, progress)
         else:

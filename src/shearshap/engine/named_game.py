@@ -1,8 +1,9 @@
 """Games of models, opened: the model is adapted, the rows are encoded, and both have names."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -168,16 +169,22 @@ class NamedGame:
         if error.row is None:
             return
         label = self.inputs.index[self.game.position(error.row)]
-        shown = repr(str(label)) if isinstance(label, str) else str(label)
-        names = np.array(self.inputs.names or [f"x{player}" for player in range(self.game.players)])
-        present = _listed(names[error.coalition])
-        absent = _listed(names[~error.coalition])
-        error.add_note(
-            f"Row {error.row} has the label {shown}.\n"
-            f"Features present: {present}; absent: {absent}.\n"
-            "error.inputs is what the model was called with, error.coalition which features are "
-            "present."
-        )
+        names = self.inputs.names or [f"x{player}" for player in range(self.game.players)]
+        point_out(error, label, names)
+
+
+def point_out(error: ModelError, label: Any, names: Sequence[str]) -> None:
+    """Add to an error, for its traceback, the label of its row and the features present."""
+    shown = repr(str(label)) if isinstance(label, str) else str(label)
+    every = np.array(names)
+    present = _listed(every[error.coalition])
+    absent = _listed(every[~error.coalition])
+    error.add_note(
+        f"Row {error.row} has the label {shown}.\n"
+        f"Features present: {present}; absent: {absent}.\n"
+        "error.inputs is what the model was called with, error.coalition which features are "
+        "present."
+    )
 
 
 def labelled_blocks(

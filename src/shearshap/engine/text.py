@@ -2,12 +2,12 @@
 
 What differs is how a coalition is evaluated:
 
-    classifier       tokens of absent parts become the mask                  ModelGame, a text each
-    function         absent parts are cut out of the text                    TextGame
-    language model   they are left out; the log-probability of an answer     TextGame, answers.py
+    function         absent parts are cut out of the text
+    classifier       tokens of absent parts become the mask
+    language model   they are left out; the log-probability of an answer: answers.py
 
-Consecutive texts whose parts have the same names, as words have that are called by their places,
-are a block.
+Texts whose parts have the same names, as words have that are called by their places, are solved
+together.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,24 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from shearshap.data.display import row_labels
 from shearshap.data.texts import Parts, Passage, Prompt, is_chat, passage, text_parts
 from shearshap.engine.loop import Clock, ResultBuffer, RowProgress
-from shearshap.engine.named_game import NamedGame, explained_outputs, labelled_blocks, open_game
+from shearshap.engine.named_game import (
+    NamedGame,
+    explained_outputs,
+    labelled_blocks,
+    open_game,
+    point_out,
+)
 from shearshap.engine.plan import Plans
 from shearshap.engine.results import with_notes
-from shearshap.engine.run import Run, Task, positive_int
+from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import Sampling
 from shearshap.errors import InputError, ModelError
-from shearshap.games.batches import FIRST_BATCH, Batch, Pace
+from shearshap.games.batches import FIRST_BATCH, Batch, OutOfTime, Pace
 from shearshap.games.structure import structure_of
 from shearshap.games.texts import Scorer, TextGame
 from shearshap.models import (
@@ -41,12 +47,18 @@ from shearshap.models import (
     library_versions,
     model_name,
 )
-from shearshap.models.huggingface import FramedClassifier, Text, TextClassifier, are_texts
+from shearshap.models.huggingface import (
+    FramedClassifier,
+    LogitsOfTokens,
+    Text,
+    TextClassifier,
+    are_texts,
+)
 from shearshap.result import axes
 from shearshap.result.explanation import Explanation
 
-TEXTS_AT_ONCE = 64
-"""Texts of a block at most."""
+TEXTS_AT_ONCE = 256
+"""Texts of a block at most: the more, the more of them are alike, and are solved together."""
 
 
 def _listed(rows: Any) -> list[Any]:
@@ -68,6 +80,7 @@ class Texts:
     """The solver for texts: their parts, and what an explanation says of them."""
 
     rows_at_once = TEXTS_AT_ONCE
+    alike_at_once = TEXTS_AT_ONCE  #: that are solved together at most
 
     def __init__(self, task: Task, run: Run, progress: RowProgress, network: Any = None) -> None:
         options = task.options
@@ -112,8 +125,42 @@ class Texts:
         return parts
 
     def explain(self, rows: slice, buffer: ResultBuffer, clock: Clock) -> Explanation:
-        """Return the explanation of the first texts that have the same parts."""
+        """Return the explanation of texts, in their order; alike ones are solved together.
+
+        If time runs out, the texts that are explained by then are not always the first ones.
+        """
+        alike: dict[Any, list[int]] = {}
+        for number in range(rows.start, rows.stop):
+            own = self.parts[number]
+            alike.setdefault((own.names, own.paths), []).append(number)
+        done: list[Explanation] = []
+        try:
+            for numbers in alike.values():
+                for start in range(0, len(numbers), self.alike_at_once):
+                    some = np.array(numbers[start : start + self.alike_at_once])
+                    done.append(self.explain_alike(some, buffer, clock))
+        except OutOfTime:
+            if not done:
+                raise
+            clock.stopped = True
+        except ModelError as error:
+            if error.finished is not None:
+                done.append(error.finished)
+            error.finished = self._labelled(done) if done else None
+            raise
+        return self._labelled(done)
+
+    def explain_alike(
+        self, numbers: NDArray[np.int64], buffer: ResultBuffer, clock: Clock
+    ) -> Explanation:
+        """Return the explanation of some texts with the same parts; its index is their numbers."""
         raise NotImplementedError
+
+    def _labelled(self, blocks: Sequence[Explanation]) -> Explanation:
+        """Return one explanation of blocks whose index is texts' numbers, in order, with labels."""
+        whole = Explanation.concat(blocks)
+        ordered = whole[np.argsort(whole.index)]
+        return replace(ordered, index=self.index[ordered.index], index_name=self.index_name)
 
     @cached_property
     def names(self) -> list[str]:
@@ -124,8 +171,8 @@ class Texts:
         every = (name for parts in (longest, *self.parts) for name in parts.names)
         return list(dict.fromkeys(every))
 
-    def described(self, block: Explanation, numbers: Sequence[int]) -> Explanation:
-        """Return the explanation of some texts with their names, texts and spans."""
+    def described(self, block: Explanation, numbers: NDArray[np.int64]) -> Explanation:
+        """Return the explanation of some texts with their numbers, names, texts and spans."""
         parts = [self.parts[number] for number in numbers]
         spans = np.array([own.spans for own in parts], dtype=np.int64)
         pieces = np.empty(spans.shape[:2], dtype=object)
@@ -141,8 +188,7 @@ class Texts:
             starts=spans[..., 0],
             ends=spans[..., 1],
             feature_names=list(parts[0].names),
-            index=self.index[list(numbers)],
-            index_name=self.index_name,
+            index=numbers,
             groups=None,
             hierarchy=parts[0].paths,
             model=model_name(self.model),
@@ -154,76 +200,6 @@ class Texts:
         if len(self.names) > len(parts[0].names):
             described = replace(described, hierarchy=None)  # it is of other parts
         return axes.spread(described, self.names)
-
-
-# Classifiers
-
-
-class ClassifiedTexts(Texts):
-    """Explains a text classifier: each text is a game of a network, with its own tokens."""
-
-    rows_at_once = 1
-
-    def __init__(
-        self, classifier: TextClassifier, task: Task, run: Run, progress: RowProgress
-    ) -> None:
-        classifier.check()
-        self.classifier = classifier
-        self.absent = classifier.absent_token(task.options.background)
-        self.tokens: dict[int, Text] = {}
-        super().__init__(task, run, progress, classifier.model)
-
-    @property
-    def reader(self) -> TextClassifier:
-        """The classifier."""
-        return self.classifier
-
-    def _parts(self, number: int, own: Passage) -> Parts:
-        parts = super()._parts(number, own)
-        self.tokens[number], parts = self.classifier.text(parts)
-        return parts
-
-    def explain(self, rows: slice, buffer: ResultBuffer, clock: Clock) -> Explanation:
-        """Return the explanation of one text."""
-        number = rows.start
-        task = self._text_task(self.tokens[number])
-        with open_game(task, self.progress.evaluated) as game:
-            named = self._named(game, number)
-            solver = Sampling(named.game, self.run, progress=self.progress)
-            blocks = (solver.explain(row, buffer, clock) for row in [slice(0, 1)])
-            (explanation,) = labelled_blocks(named, blocks)
-        token = self.classifier.tokenizer.convert_ids_to_tokens(self.absent)
-        return replace(self.described(explanation, [number]), background=f"the token {token}")
-
-    def _text_task(self, text: Text) -> Task:
-        """Return the task of one text: its tokens are the inputs, its parts own them."""
-        options = self.task.options
-        names = options.output_names
-        if not names and not callable(options.output):
-            names = self.classifier.output_names or None
-        own = replace(
-            options,
-            model=FramedClassifier(self.classifier.model, text),
-            background=torch.full((1, len(text.content)), self.absent),
-            groups=np.array(text.owners),
-            output_names=names,
-            device=None,
-            text=None,
-        )
-        return Task(own, text.row[None])
-
-    def _named(self, named: NamedGame, number: int) -> NamedGame:
-        """Return the game of a text with its number, its label, its parts and their groups."""
-        parts = self.parts[number]
-        game = replace(
-            named.game, places=torch.tensor([number]), structure=structure_of(parts.paths)
-        )
-        if number > 0:  # the first text shows whether the model answers as it should
-            game = replace(game, original_rows=None)
-        inputs = replace(
-            named.inputs, index=self.index[[number]], names=parts.pieces, paths=parts.paths
-        )
-        return replace(named, game=game, inputs=inputs)
 
 
 # Functions of texts
@@ -266,21 +242,33 @@ class ScoredTexts(Texts):
         network: Any = None,
     ) -> None:
         super().__init__(task, run, progress, network)
-        options = task.options
-        background = options.background
+        self.substitute = self._substitute()
+        self.scorer = self._scorer(device)
+        self.batch = self._batch()
+        self.plans: dict[Any, Plans] = {}  #: of the last texts, by their parts and groups
+
+    def _substitute(self) -> str | None:
+        """Return the text that stands in for an absent part; None: it is removed."""
+        background = self.task.options.background
         if background is not None and not isinstance(background, str):
             raise InputError(
                 "background: for texts, expected 'remove' or a text such as '...', got "
                 f"{type(background).__name__}"
             )
-        self.substitute = None if background in (None, "remove") else str(background)
-        self.scorer = self._scorer(device)
-        self.batch = self._batch()
-        self.plans: dict[Any, Plans] = {}  #: of the last block, by its parts and groups
+        return None if background in (None, "remove") else str(background)
+
+    @property
+    def background(self) -> str:
+        """What absent parts are replaced with, in words."""
+        return "the text without them" if self.substitute is None else repr(self.substitute)
 
     def _scorer(self, device: torch.device) -> Scorer:
         """Return what evaluates coalitions."""
-        options = self.task.options
+        predict = self._predictor(self.task.options, device)
+        return TextScorer(predict, self.parts, self.substitute)
+
+    def _predictor(self, options: Options, device: torch.device) -> Predictor:
+        """Return the model of some options with its outputs, which are kept to name them."""
         output = checked_output(options.output)
         scale = checked_scale(options.scale, output)
         check_statements(options.returns, options.multilabel)
@@ -288,7 +276,7 @@ class ScoredTexts(Texts):
             options.model, device, scale, returns=options.returns, multilabel=options.multilabel
         )
         self.outputs = explained_outputs(options, adapted, scale)
-        return TextScorer(Predictor(adapted, self.outputs), self.parts, self.substitute)
+        return Predictor(adapted, self.outputs)
 
     def _batch(self) -> Batch:
         """Return the size of batches, which is bounded by their time."""
@@ -297,13 +285,12 @@ class ScoredTexts(Texts):
             return Batch(positive_int("batch_size", size))
         return Batch(1 << 20, Pace(FIRST_BATCH))
 
-    def explain(self, rows: slice, buffer: ResultBuffer, clock: Clock) -> Explanation:
-        """Return the explanation of the first texts that have the same parts."""
-        first = self.parts[rows.start]
-        alike = rows.start + 1
-        while alike < rows.stop and _are_alike(first, self.parts[alike]):
-            alike += 1
-        numbers = np.arange(rows.start, alike)
+    def explain_alike(
+        self, numbers: NDArray[np.int64], buffer: ResultBuffer, clock: Clock
+    ) -> Explanation:
+        """Return the explanation of some texts with the same parts; its index is their numbers."""
+        first = self.parts[numbers[0]]
+        key = (first.names, first.paths)
         game = TextGame(
             self.scorer,
             numbers,
@@ -312,23 +299,23 @@ class ScoredTexts(Texts):
             self.progress.evaluated,
             structure_of(first.paths),
         )
-        key = (len(first.names), first.paths)
         solver = Sampling(game, self.run, plans=self.plans.get(key), progress=self.progress)
         self.plans = {key: solver.plans}
         try:
             block = solver.explain(slice(0, len(numbers)), buffer, clock)
         except ModelError as error:
+            if error.row is not None:
+                point_out(error, self.index[error.row], self.parts[error.row].pieces)
             if error.finished is not None:
-                done = error.finished.index
-                error.finished = self._named_outputs(error.finished, numbers[done])
+                error.finished = self._named_outputs(error.finished, numbers)
             raise
-        return self._named_outputs(block, numbers[block.index])
+        return self._named_outputs(block, numbers)
 
     def _named_outputs(self, block: Explanation, numbers: NDArray[np.int64]) -> Explanation:
-        """Return the explanation of some texts with all that is known of them."""
-        absent = "the text without them" if self.substitute is None else repr(self.substitute)
-        described = self.described(block, numbers.tolist())
-        return replace(described, background=absent, **self.output_fields(described, numbers))
+        """Return the explanation of some of these texts with all that is known of them."""
+        described = self.described(block, numbers[block.index])
+        fields = self.output_fields(described, described.index)
+        return replace(described, background=self.background, **fields)
 
     def output_fields(self, block: Explanation, _numbers: NDArray[np.int64]) -> dict[str, Any]:
         """Return the fields of an explanation that say what its outputs are."""
@@ -336,5 +323,138 @@ class ScoredTexts(Texts):
         return {"output_names": self.outputs.chosen_names(count), "scale": self.outputs.units}
 
 
-def _are_alike(one: Parts, other: Parts) -> bool:
-    return one.names == other.names and one.paths == other.paths
+# Classifiers
+
+
+@dataclass(frozen=True)
+class MaskedScorer:
+    """What a classifier says of texts in which a token stands in for those of absent parts."""
+
+    predict: Predictor
+    texts: Sequence[Text]
+    absent: int
+
+    @property
+    def device(self) -> torch.device:
+        """Where outputs live."""
+        return self.predict.device
+
+    def __call__(self, texts: NDArray[np.int64], coalitions: NDArray[np.bool_]) -> Tensor:
+        """Map numbers of texts (n,) and coalitions of their parts (n, p) to (n,) or (n, k).
+
+        Texts of the same length go through the model together, so that none is padded.
+        """
+        alike: dict[int, list[tuple[NDArray[np.int64], Tensor]]] = {}
+        for text in np.unique(texts).tolist():
+            rows = np.flatnonzero(texts == text)
+            tokens = self.masked(text, coalitions[rows])
+            alike.setdefault(tokens.shape[1], []).append((rows, tokens))
+        order = np.concatenate([rows for own in alike.values() for rows, _ in own])
+        found = [
+            self.predict(torch.cat([tokens for _, tokens in own]).to(self.device))
+            for own in alike.values()
+        ]
+        return torch.cat(found)[torch.from_numpy(order.argsort()).to(self.device)]
+
+    def inputs(self, text: int, coalition: NDArray[np.bool_]) -> Tensor:
+        """Return the tokens of a text with some of its parts, (1, t)."""
+        return self.masked(text, coalition[None])
+
+    def masked(self, text: int, coalitions: NDArray[np.bool_]) -> Tensor:
+        """Return the tokens of a text with the parts of each coalition (n, p), (n, t)."""
+        own = self.texts[text]
+        tokens = own.tokens.repeat(len(coalitions), 1)
+        present = torch.from_numpy(coalitions[:, own.owners])
+        tokens[:, own.content] = own.row.where(present, torch.tensor(self.absent))
+        return tokens
+
+
+class ClassifiedTexts(ScoredTexts):
+    """Explains a text classifier: tokens of absent parts are masked."""
+
+    def __init__(
+        self,
+        classifier: TextClassifier,
+        task: Task,
+        run: Run,
+        progress: RowProgress,
+        device: torch.device,
+    ) -> None:
+        classifier.check()
+        self.classifier = classifier
+        self.absent = classifier.absent_token(task.options.background)
+        self.tokens: list[Text] = []
+        super().__init__(task, run, progress, device, classifier.model)
+
+    @property
+    def reader(self) -> TextClassifier:
+        """The classifier."""
+        return self.classifier
+
+    def _parts(self, number: int, own: Passage) -> Parts:
+        tokens, parts = self.classifier.text(super()._parts(number, own))
+        self.tokens.append(tokens)
+        return parts
+
+    def _substitute(self) -> None:
+        """No text stands in for an absent part, but a token for each of its tokens."""
+
+    @property
+    def background(self) -> str:
+        """What absent parts are replaced with, in words."""
+        return f"the token {self.classifier.tokenizer.convert_ids_to_tokens(self.absent)}"
+
+    def _scorer(self, device: torch.device) -> Scorer:
+        options = self._options(LogitsOfTokens(self.classifier.model))
+        return MaskedScorer(self._predictor(options, device), self.tokens, self.absent)
+
+    def _options(self, model: nn.Module) -> Options:
+        """Return the options of a task, for another form of the model and with names of outputs."""
+        options = self.task.options
+        names = options.output_names
+        if not names and not callable(options.output):
+            names = self.classifier.output_names or None
+        return replace(options, model=model, output_names=names)
+
+
+class DifferentiatedTexts(ClassifiedTexts):
+    """Explains a text classifier by a method that differentiates it, at the tokens' embeddings.
+
+    Each text is a game of a network, with its own tokens.
+    """
+
+    alike_at_once = 1
+
+    def explain_alike(
+        self, numbers: NDArray[np.int64], buffer: ResultBuffer, clock: Clock
+    ) -> Explanation:
+        """Return the explanation of one text; its index is its number."""
+        number = int(numbers[0])
+        text = self.tokens[number]
+        options = replace(
+            self._options(FramedClassifier(self.classifier.model, text)),
+            background=torch.full((1, len(text.content)), self.absent),
+            groups=np.array(text.owners),
+            device=None,
+            text=None,
+        )
+        task = Task(options, text.row[None])
+        with open_game(task, self.progress.evaluated) as game:
+            named = self._named(game, number)
+            solver = Sampling(named.game, self.run, progress=self.progress)
+            blocks = (solver.explain(row, buffer, clock) for row in [slice(0, 1)])
+            (explanation,) = labelled_blocks(named, blocks)
+        return replace(self.described(explanation, numbers), background=self.background)
+
+    def _named(self, named: NamedGame, number: int) -> NamedGame:
+        """Return the game of a text with its number, its label, its parts and their groups."""
+        parts = self.parts[number]
+        game = replace(
+            named.game, places=torch.tensor([number]), structure=structure_of(parts.paths)
+        )
+        if number > 0:  # the first text shows whether the model answers as it should
+            game = replace(game, original_rows=None)
+        inputs = replace(
+            named.inputs, index=self.index[[number]], names=parts.pieces, paths=parts.paths
+        )
+        return replace(named, game=game, inputs=inputs)

@@ -123,6 +123,8 @@ class Method(ABC):
     enumerates: ClassVar[bool] = True
     #: whether a row can stop early: its designs have standard errors, and a `first`
     stops: ClassVar[bool] = False
+    #: whether it differentiates models that can be
+    differentiates: ClassVar[bool] = False
 
     @property
     @abstractmethod

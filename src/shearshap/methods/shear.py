@@ -13,7 +13,7 @@ the n-th subset's:
 
 from dataclasses import dataclass
 from math import comb, inf
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -72,6 +72,8 @@ class Shear(Method):
         How cross-contribution is computed; see `shearshap.interactions.cross`. Second differences
         take evaluations from the budget.
     """
+
+    differentiates: ClassVar[bool] = True
 
     outsiders: Outsiders = "antithetic"
     selection: Literal["cross-contribution", "random"] = "cross-contribution"

@@ -107,23 +107,33 @@ class Text:
         return self.tokens[self.content]
 
 
-class FramedClassifier(nn.Module):
-    """Classifies texts by the tokens that players own, (n, d); the other tokens frame them."""
+class LogitsOfTokens(nn.Module):
+    """Classifies texts by all their tokens, (n, t): none of them is padded."""
 
     returns_logits = True
 
-    def __init__(self, model: nn.Module, text: Text) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
-        self.text = text
         self.config = getattr(model, "config", None)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Map tokens (n, t) to logits (n, k)."""
+        return _logits(self.model(input_ids=tokens, attention_mask=torch.ones_like(tokens)))
+
+
+class FramedClassifier(LogitsOfTokens):
+    """Classifies texts by the tokens that players own, (n, d); the other tokens frame them."""
+
+    def __init__(self, model: nn.Module, text: Text) -> None:
+        super().__init__(model)
+        self.text = text
 
     def forward(self, content: Tensor) -> Tensor:
         """Map the players' tokens (n, d) to logits (n, k)."""
         tokens = self.text.tokens.to(content.device).repeat(len(content), 1)
         tokens[:, self.text.content] = content
-        mask = torch.ones_like(tokens)
-        return _logits(self.model(input_ids=tokens, attention_mask=mask))
+        return super().forward(tokens)
 
     def embed(self, content: Tensor) -> Tensor:
         """Map tokens (..., d) to embeddings (..., d, e)."""
