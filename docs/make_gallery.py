@@ -27,7 +27,7 @@ from matplotlib.axes import Axes
 from PIL import Image
 from torch import nn
 
-from shearshap import Conditional, Explainer, Explanation, importance, patches, plots
+from shearshap import Conditional, Explainer, Explanation, Prompt, importance, patches, plots
 from shearshap_lab import data, networks
 
 DOCS = Path(__file__).parent
@@ -354,11 +354,26 @@ def explained_report(folder: Path) -> Path:
     return page
 
 
+def explained_answer(folder: Path) -> Path:
+    """Return the page about an answer of a language model."""
+    names = first_block("language-models.md")
+    homes = names["homes"]
+    documents = [f"{name} lives in {home}." for name, home in homes.items()]
+    prompt = Prompt(
+        "{documents} Where is {name}?", {"documents": documents, "name": "Cleo"}, separator=" "
+    )
+    model = (names["model"], names["tokenizer"])
+    explanation = Explainer(model, groups="documents")(prompt, answer=" Lima")
+    return explanation.to_html(folder / "answer.html", title="Why Lima?")
+
+
 PAGES: dict[str, Callable[[Path], Path]] = {
+    "answer": explained_answer,
     "report": explained_report,
     "report-phone": explained_report,
 }
 SHOTS = {
+    "answer": (1000, 800, False),
     "report": (1280, 1400, False),
     "report-phone": (390, 1400, True),
 }

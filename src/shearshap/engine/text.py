@@ -260,7 +260,7 @@ class ScoredTexts(Texts):
     @property
     def background(self) -> str:
         """What absent parts are replaced with, in words."""
-        return "the text without them" if self.substitute is None else repr(self.substitute)
+        return "the text without these parts" if self.substitute is None else repr(self.substitute)
 
     def _scorer(self, device: torch.device) -> Scorer:
         """Return what evaluates coalitions."""
