@@ -340,9 +340,23 @@ def test_a_name_that_neither_library_has_is_a_type_error_as_ever() -> None:
 
 
 def test_every_option_of_the_table_is_on_the_page() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "howto" / "from-shap.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "coming-from.md").read_text()
     for name in {**RENAMED, **OPTIONS}.keys() - {"max_players", "player"}:
         assert re.search(rf"\b{name}\b", page), name
+
+
+def test_log_odds_are_shaps_logit_against_one_row() -> None:
+    """Against several, shap takes the log-odds of the mean; here it is the mean of log-odds."""
+
+    def chance(rows: Any) -> Any:
+        return 1 / (1 + np.exp(-pairwise_of_three(rows)))
+
+    rows = table(4)
+    ours = Explainer(chance, rows[3:], scale="log-odds", returns="probability")(rows[:3])
+    theirs = shap.KernelExplainer(chance, rows[3:], link="logit")
+    np.testing.assert_allclose(
+        ours.values, theirs.shap_values(rows[:3], l1_reg=0, silent=True), atol=1e-6
+    )
 
 
 def test_attributes_of_shaps_explainers() -> None:

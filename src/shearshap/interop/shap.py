@@ -1,6 +1,6 @@
 """What users of shap bring along: its options by our names, and our explanations for its plots.
 
-`OPTIONS` is the table of docs/howto/from-shap.md as code. Functions take shap's options by
+`OPTIONS` is the table of docs/howto/coming-from.md as code. Functions take shap's options by
 `takes_shap_options`, which leaves their signatures, and so their documentation, as they are.
 """
 
