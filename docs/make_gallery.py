@@ -3,8 +3,8 @@
 PYTHONPATH=tests python docs/make_gallery.py            all of them
 PYTHONPATH=tests python docs/make_gallery.py force text  only these
 
-The pictures of the report need Chromium, which is taken from the tests' own `browser`. Without
-it they stay as they are. The picture of the service is made by make_service_image.py.
+The picture of the report needs Chromium, which is taken from the tests' own `browser`. Without
+it the picture stays as it is. The picture of the service is made by make_service_image.py.
 """
 
 import base64
@@ -310,7 +310,7 @@ def write_page(name: str) -> None:
     """Write what a browser shows of the top of a report."""
     import browser
 
-    width, height, dark = SHOTS[name]
+    width, height = SHOTS[name]
     with TemporaryDirectory() as folder:
         page = PAGES[name](Path(folder))
         with browser.chromium() as driver:
@@ -323,7 +323,7 @@ def write_page(name: str) -> None:
                 mobile=False,
             )
             browser.command(driver, "Emulation.setScrollbarsHidden", hidden=True)
-            scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+            scheme = {"name": "prefers-color-scheme", "value": "light"}
             browser.command(driver, "Emulation.setEmulatedMedia", features=[scheme])
             driver.get(page.as_uri())
             shot = browser.command(driver, "Page.captureScreenshot")
@@ -370,12 +370,10 @@ def explained_answer(folder: Path) -> Path:
 PAGES: dict[str, Callable[[Path], Path]] = {
     "answer": explained_answer,
     "report": explained_report,
-    "report-phone": explained_report,
 }
 SHOTS = {
-    "answer": (1000, 800, False),
-    "report": (1280, 1400, False),
-    "report-phone": (390, 1400, True),
+    "answer": (1000, 800),
+    "report": (1280, 1400),
 }
 
 

@@ -75,7 +75,7 @@ def test_it_stores_options_only() -> None:
 
 @pytest.mark.parametrize(
     ("players", "background", "spent"),
-    [(3, 1, 8), (3, 5, 40), (6, 1, 64), (7, 1, 114), (20, 1, 322)],
+    [(3, 1, 8), (3, 5, 40), (6, 1, 64), (7, 1, 114), (20, 1, 322), (12, 10, 621), (12, 100, 2401)],
 )
 def test_without_a_budget_it_spends_sixteen_a_player_or_all_coalitions(
     players: int, background: int, spent: int
