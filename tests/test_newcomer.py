@@ -170,7 +170,7 @@ def test_words_of_predict_are_one_error_that_helps(
     pipe: Any, recwarn: pytest.WarningsRecorder
 ) -> None:
     customers, _ = churn()
-    with pytest.raises(ModelError, match=r"returned .* such as .*, or a classifier itself"):
+    with pytest.raises(ModelError, match=r"returned .* such as .*, or pass the classifier itself"):
         Explainer(pipe.predict, customers[:50])(customers[50:60])
     assert not recwarn.list
 

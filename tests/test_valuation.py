@@ -247,7 +247,7 @@ def test_a_cache_belongs_to_data_and_a_model(tmp_path: Path) -> None:
     valued(TREE, labels=1 - LABELS)
     valued(DecisionTreeClassifier(max_depth=1))
     assert len(list(tmp_path.iterdir())) == 3
-    with pytest.raises(InputError, match=r"all groups are worth .* fit or score has changed"):
+    with pytest.raises(InputError, match=r"the value of all groups is .* fit or score has changed"):
         valued(TREE, score=lambda model: accuracy(model) / 2)
 
 
@@ -258,12 +258,12 @@ def test_a_deadline_keeps_what_is_known(tmp_path: Path) -> None:
 
     predictions = np.random.default_rng(1).normal(size=(10, 20))
     options: dict[str, Any] = {"empty": 0, "cache": tmp_path}
-    with pytest.warns(ShearWarning, match="the deadline of 0.8 s came: the game has fewer"):
+    with pytest.warns(ShearWarning, match="the deadline of 0.8 s was reached: the game has fewer"):
         cut = value_members(
             predictions, slow, np.zeros(20), budget=1000, deadline=0.8, method="kriging", **options
         )
     assert cut.evaluations < 1000
-    with pytest.raises(BudgetError, match="not one game is explained"):
+    with pytest.raises(BudgetError, match="expected enough seconds to explain one game"):
         value_members(predictions[:, :5], slow, np.zeros(5), deadline=1e-6, **options)
 
 
@@ -273,11 +273,11 @@ def test_a_deadline_keeps_what_is_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"groups": GROUPS[:3]}, "groups: expected a label for each of 40 rows, got 3"),
-        ({"groups": "source"}, "groups: expected a label for each of 40 rows, got 'source'"),
-        ({"y": LABELS[:3]}, "y: expected 40 labels, one for each row of X, got 3"),
+        ({"groups": GROUPS[:3]}, "groups: expected 40 labels, one per row, got 3"),
+        ({"groups": "source"}, "groups: expected 40 labels, one per row, got 'source'"),
+        ({"y": LABELS[:3]}, "y: expected 40 labels, one per row of X, got 3"),
         ({"fit": 3}, "fit: expected a function of rows and labels, or an estimator"),
-        ({"score": lambda m: m.tree_.node_count}, "empty: the score of a constant guess failed"),
+        ({"score": lambda m: m.tree_.node_count}, "empty: scoring a constant guess failed"),
     ],
 )
 def test_bad_input(options: dict[str, Any], message: str) -> None:
@@ -354,7 +354,7 @@ def test_a_game_keeps_its_deadline() -> None:
         return np.asarray(np.sqrt(coalitions.sum(axis=1)))
 
     started = time.monotonic()
-    with pytest.warns(ShearWarning, match="the deadline of 1 s came"):
+    with pytest.warns(ShearWarning, match="the deadline of 1 s was reached"):
         answer = explain_game(slow, players=14, budget=8000, deadline=1)
     assert answer.evaluations < 8000
     assert time.monotonic() - started < 12

@@ -28,7 +28,7 @@ def main() -> None:
             raise
         command = sys.modules.get("shearshap.cli")
         if not getattr(command, "stop_reported", False):
-            sys.stderr.write("stopped; no file is left half written\n")
+            sys.stderr.write("stopped; no partial file was left\n")
         # not sys.exit: Python would end by the signal if code within exec() was interrupted
         sys.stdout.flush()
         sys.stderr.flush()

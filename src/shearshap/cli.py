@@ -40,7 +40,7 @@ SECTIONS = [
 OTHERS = "Options"  #: the section of options of no other
 COMMANDS = "Explain models"  #: the section of our own commands
 
-GOES_ON = "what is finished is kept, and the same command goes on from there"
+GOES_ON = "finished parts are kept; run the same command again to continue"
 
 
 class Commands(TyperGroup):
@@ -71,7 +71,7 @@ class Commands(TyperGroup):
             raise typer.Exit(2) from error
         except KeyboardInterrupt as error:
             # a command that keeps more says so itself
-            kept = str(error) or "no file is left half written"
+            kept = str(error) or "no partial file was left"
             typer.echo(f"stopped; {kept}", err=True)
             global stop_reported
             stop_reported = True
@@ -448,7 +448,7 @@ def explain(
         }  # fmt: skip
         for name, value in of_large_jobs.items():
             if value is not None and value is not False:
-                raise InputError(f"{name} is an option of large jobs, whose --out ends in /")
+                raise InputError(f"{name} is only for large jobs, whose --out ends in /")
     try:
         outcome = job.run(executor=executor, log=log)
     except KeyboardInterrupt as error:

@@ -27,7 +27,7 @@ class InputError(ShearError, ValueError):
 
 
 class MethodError(ShearError, ValueError):
-    """There is no such method, or no such option of it."""
+    """The method or one of its options is unknown."""
 
 
 class BudgetError(ShearError, ValueError):
@@ -42,9 +42,8 @@ class BudgetError(ShearError, ValueError):
 class ModelError(ShearError, RuntimeError):
     """The model failed, or returned a wrong shape, NaN or infinity.
 
-    `row` and `coalition` are what it failed on first, and `inputs` is what it was called with
-    there. If it failed in the middle of many rows, `finished` is the `Explanation` of those that
-    were finished.
+    `row` and `coalition` say where it failed first, and `inputs` is what it was called with. If it
+    failed after some rows, `finished` is the `Explanation` of those that were done.
     """
 
     row: int | None = None  #: its number among the rows to explain
@@ -55,7 +54,7 @@ class ModelError(ShearError, RuntimeError):
 
 
 class JobError(ShearError, RuntimeError):
-    """Some shards of a large job could not be explained; `summary` has what was done."""
+    """Some shards of a large job could not be explained; `summary` says what was done."""
 
     summary: Any = None
 

@@ -5,7 +5,7 @@ Explainer(model, background).stream(rows)    block by block
 Explainer(model, background).prepare(rows)   once, to explain blocks of other rows later
 explain(model, rows, background=...)         the same in one call
 explain_game(value, players=...)             any cooperative game
-model_game(model, rows, background=...)      the game itself, to ask for coalitions of your own
+model_game(model, rows, background=...)      the game itself, to evaluate coalitions yourself
 """
 
 import time
@@ -45,113 +45,133 @@ from shearshap.trees.solver import base_value_by_covers
 @constructor_takes_shap_options
 @dataclass(frozen=True, eq=False, repr=False)
 class Explainer(Options):
-    """A model and how to explain it; called with rows, it explains them.
+    """Explains a model's predictions: `Explainer(model, background)(rows)`.
 
-    It holds options only: one explainer can explain from several threads. Options of shap, such as
-    `masker`, do the same here, or raise an error that names ours.
+    An explainer only holds options, so several threads can use the same one. Options of shap, such
+    as `masker`, work here too, or raise an error that names ours.
 
     Parameters
     ----------
     model
-        A `torch.nn.Module` (put into eval mode during the call), a scikit-learn estimator or
-        Pipeline, a model of XGBoost, LightGBM or CatBoost, an ONNX Runtime session, a Hugging Face
-        text classifier or language model with its tokenizer (a pipeline, or both as a pair), or any
-        function that returns an array (n,) or (n, k). A function is called with the same kind of
-        object as the rows: a numpy array (n, *shape), a tensor, or a frame; with `text`, a list of
-        texts. Of a language model, the log-probability of an `answer` is explained.
+        The model to explain:
+
+        - a `torch.nn.Module`, which is put into eval mode during the call
+        - a scikit-learn estimator or Pipeline
+        - an XGBoost, LightGBM or CatBoost model
+        - an ONNX Runtime session
+        - a Hugging Face text classifier or language model with its tokenizer, as a pipeline or as
+          a pair. For a language model, the log-probability of an `answer` is explained.
+        - any function that returns an array (n,) or (n, k). It is called with the same kind of
+          object as the rows: a numpy array (n, *shape), a tensor or a frame; with `text`, a list
+          of strings.
     background
-        What features are compared with: an absent feature is replaced with those of the background
-        rows (b, *shape), one after the other, each with a few coalitions. Rows, such as the
-        training rows, of which a sample of 100 is drawn if there are more; ("sample", rows, n);
-        ("all", rows); ("kmeans", rows, k), up to k of the rows, near the centres of clusters and
-        weighted by their size; the result of `shap.kmeans`, or a tabular masker of shap. Or one
-        row: a row; ("mean", rows), or "median" or "mode", in which a category that is the most
-        frequent one gets the value 0; one number for all inputs, such as 0. A mean of integers
-        makes the column floats; a warning says if the model tells the two apart. Or
-        `Conditional(rows)`, if features move together: absent ones are drawn given the present
-        ones, and trees and linear models are sampled too. None: a sample of
-        up to 100 of the rows explained; but tree ensembles that are explained exactly follow the
-        covers of their nodes, as `shap.TreeExplainer(model)` does (path-dependent values), boosted
-        classifiers on their margin. For a text classifier: the token that replaces an absent one,
-        by default the tokenizer's mask. For language models and functions of texts: "remove", the
-        default, since a prompt without a passage is one that somebody might write; a text that
-        stands in for each absent part, such as "..."; and for language models "mask" or "pad", that
-        token for each absent token.
+        What features are compared with. An absent feature takes its values from the background:
+
+        - rows, such as the training rows. If there are more than 100, a sample of 100 is drawn.
+        - ("sample", rows, n) or ("all", rows)
+        - ("kmeans", rows, k): up to k of the rows near the centres of clusters, weighted by the
+          size of their cluster
+        - one row, or ("mean", rows), ("median", rows) or ("mode", rows). A category that equals
+          the most frequent one then gets the value 0. A mean of integers turns the column into
+          floats; a warning says if that changes the model's predictions.
+        - one number for all inputs, such as 0
+        - `Conditional(rows)`, if features move together: absent features are drawn given the
+          present ones. Trees and linear models are then sampled, too.
+        - the result of `shap.kmeans`, or a tabular masker of shap
+        - None: a sample of up to 100 of the rows explained. Tree ensembles that can be explained
+          exactly use the covers of their nodes instead, as `shap.TreeExplainer(model)` does
+          (path-dependent values); boosted classifiers are explained on their margin.
+
+        For a text classifier, it is the token that replaces an absent one, by default the
+        tokenizer's mask. For language models and functions of texts it is "remove" (the default),
+        or a text that replaces each absent part, such as "..."; for language models also "mask" or
+        "pad", that token for each absent token.
     method
         A name in `METHODS`, an instance such as `Shear(unbiased=True)`, or "auto": exact if the
-        budget holds all coalitions, else the method with the smallest measured error. With "auto"
-        and "exact", tree ensembles whose explained outputs are linear in their leaves (margins of
-        boosters, predictions without a link, probabilities of scikit-learn's forests) are explained
-        exactly from these, for any number of players; `Explanation.method` is "exact (trees)". The
-        same holds for predictions and margins of scikit-learn's linear models: "exact (linear)".
+        budget allows all coalitions, otherwise the method with the smallest measured error. With
+        "auto" and "exact", tree ensembles whose explained output is linear in their leaves (margins
+        of boosters, predictions without a link, probabilities of scikit-learn forests) are
+        explained exactly, whatever the number of features; `Explanation.method` is then
+        "exact (trees)". The same holds for predictions and margins of scikit-learn linear models:
+        "exact (linear)".
     groups
-        The players: None (every input is one), lists of input columns (numbers or names) per
-        player, a mapping from a player's name to its columns (each column that it leaves out is a
-        player of its own), an integer mask of the input's shape, of an image with or without its
-        axis of channels, or the fitted transformer that made the columns. Players of a mask are in
-        the order of its numbers. A mapping in a mapping is a group
-        of players (None stands for the column of a player's name), and so is a cluster of SciPy's
-        linkage matrix of the columns, or of a masker of shap: players of a group join together, and
-        values are Owen values, or Winter values of groups within groups. `Explanation.fold` shows
-        the groups. For texts, the parts of each: "words", the default, "tokens", "sentences",
-        "lines" or "paragraphs"; the name of a field of a `Prompt`, or a list of names; "messages"
-        of a chat, or those of a role, such as "user"; a compiled pattern, of which each match is a
-        part; spans (start, end), or a mapping from names to spans or to pieces of the text; or a
-        function of the text that returns such. All other text stays. A tuple is a hierarchy:
-        ("documents", "sentences") are the sentences of each document.
+        Which inputs form a feature:
+
+        - None: every input is a feature
+        - lists of input columns, by number or name, one list per feature
+        - a mapping from a feature's name to its columns; columns that are not in it are features by
+          themselves
+        - an integer mask of the input's shape; for an image, with or without its channels. Features
+          are in the order of the mask's numbers.
+        - the fitted transformer that made the columns
+        - a hierarchy: a mapping inside a mapping (None stands for the column with the feature's
+          name), or SciPy's linkage matrix of the columns. Features of a group join together, and
+          the values are Owen values, for deeper hierarchies Winter values. `Explanation.fold` shows
+          the groups.
+
+        For texts, the parts of each text; all other text always stays:
+
+        - "words" (the default), "tokens", "sentences", "lines" or "paragraphs"
+        - the name of a field of a `Prompt`, or a list of names
+        - "messages" of a chat, or the messages of a role, such as "user"
+        - a compiled pattern, each match of which is a part
+        - spans (start, end), or a mapping from names to spans or to pieces of the text
+        - a function of the text that returns one of these
+        - a tuple, for a hierarchy: ("documents", "sentences") are the sentences of each document
     output
-        What of the model's output to explain: a class's index or name, several, or a function of
-        the output; None: all of them, at no extra evaluations. Of a language model: None, the whole
-        answer; "tokens" or "sentences", the whole answer first, and then each of them.
+        Which output to explain: the index or name of a class, several of them, or a function of the
+        model's output. None: all outputs, which costs no extra evaluations. For a language model:
+        None for the whole answer; "tokens" or "sentences" for the whole answer and then each of
+        them.
     scale
-        "probability", "log-odds", "margin" or "logit" (the same: scores before they become
-        probabilities); None: what the model returns, and for a classifier with `predict_proba`
-        the probabilities.
+        "probability", "log-odds", or "margin" (also called "logit": scores before they become
+        probabilities). None: what the model returns; for classifiers with `predict_proba`,
+        probabilities.
     returns
-        What the model's outputs are, "probability" or "margin", if that is not known: for a
-        function, and for a network or an ONNX model, whose outputs are otherwise assumed to be
-        margins unless its last layer is a sigmoid or softmax. It is needed only with `scale`.
+        What the model returns, "probability" or "margin", if that is not known: for functions, and
+        for networks and ONNX models, whose outputs count as margins unless the last layer is a
+        sigmoid or softmax. Only needed with `scale`.
     multilabel
-        Whether each output is a label of its own, so that a row may have several, rather than one
-        of several classes: probabilities are then a sigmoid instead of a softmax. None: as the
-        model says, else classes.
+        Whether each output is a separate label, so that a row may have several labels, instead of
+        one of several classes. Probabilities are then a sigmoid instead of a softmax. None: as the
+        model says, otherwise classes.
     feature_names, output_names
-        Names of the players and of the model's outputs, if they are not known, or others are
-        wanted. With `groups`, `feature_names` may also be one for each input column; `groups` can
-        then use them.
+        Names of the features and of the model's outputs, if they are not known or should be
+        different. With `groups`, `feature_names` may also name each input column; `groups` can then
+        use these names.
     batch_size
-        Model evaluations in one forward; "auto" bounds memory and, on a CPU, the time: a batch of a
-        slow model takes about a second. Halved when memory runs out.
+        Rows per model call. "auto" limits memory and, on a CPU, time: a batch of a slow model takes
+        about a second. It is halved when memory runs out.
     device
-        Where a torch module computes; None: where it is. Models of other libraries choose their
+        Where a torch module computes. None: where it is. Models of other libraries choose their
         device themselves.
     seed
-        Same seed, same answer for the same call. How rows are split over batches makes no
-        difference beyond rounding, nor does how they are split over calls, but for "kriging", and
-        so "auto": it fits a few numbers, its calibration, to the first rows of a call that tell
-        something. Pass `method=Auto(calibration=explanation.calibration)`, and calls agree.
+        The same seed gives the same answer for the same call. How rows are split into batches or
+        calls changes nothing beyond rounding, except for "kriging", and so for "auto": it fits a
+        few numbers, its calibration, to the first rows of a call. To make calls agree, pass
+        `method=Auto(calibration=explanation.calibration)`.
     drop_null
-        Whether to leave out players that are the same in the row and in every background row:
-        nothing depends on them, their values are 0, and the whole budget is spent on the others.
-        False: they are treated like others, to compare methods as in the literature.
+        Whether to leave out features that are equal in the row and in every background row. Their
+        values are 0, and the whole budget goes to the other features. False treats them like all
+        others, to compare methods as in the literature.
     semivalue
-        What the values are, by how many other features are present when a feature is added:
-        "shapley", all numbers alike; "banzhaf", each other feature with probability 1/2, whose
-        values do not add up to the prediction; or one probability for each number, 0 to all
+        How to average over the number of other features that are present when a feature is added:
+        "shapley", all numbers alike; "banzhaf", each other feature with probability 1/2 (these
+        values do not add up to the prediction); or one probability for each number, from 0 to all
         others. For the methods "auto", "kriging" and "exact", and for exact trees.
     loss
-        Explain how well the model predicts each row, instead of its prediction: "log loss" of the
-        probabilities of classes, "mse", "mae", or a function of labels (n,) and predictions (n,) or
-        (n, k) that returns losses (n,). What is explained is minus the loss of the mean prediction
-        over the background rows, so a feature's value is by how much it reduces the loss: it is
-        positive if the prediction is better with it. Trees are sampled too. See also `importance`.
+        Explain how well the model predicts each row instead of its prediction: "log loss" (of class
+        probabilities), "mse", "mae", or a function of labels (n,) and predictions (n,) or (n, k)
+        that returns losses (n,). A feature's value is by how much it reduces the loss of the mean
+        prediction over the background rows, so a positive value means that the prediction is better
+        with the feature. Trees are sampled, too. See also `importance`.
     y
-        The labels of the rows, if there is a loss: classes by their names, or numbers. They are
-        never replaced. They may be passed with the rows instead.
+        The labels of the rows, for a loss: names of classes, or numbers. They may also be passed
+        with the rows.
     text
-        For a function of texts, a list of n strings to numbers (n,) or (n, k): what the parts of a
-        text are, such as "words"; see `groups`, which it stands for. True: words. A Pipeline of
-        scikit-learn that begins with a vectorizer of texts does not need it.
+        For a function that maps n strings to numbers (n,) or (n, k): the parts of a text, such as
+        "words"; it takes the same options as `groups`. True: words. A scikit-learn Pipeline that
+        begins with a text vectorizer does not need it.
     """
 
     @takes_shap_options
@@ -173,58 +193,55 @@ class Explainer(Options):
     ) -> Explanation:
         """Explain rows by Shapley values, all at once.
 
-        If the model fails in the middle, the error's `finished` is the explanation of the rows
-        that were finished before.
+        If the model fails on the way, the error's `finished` is the explanation of the rows that
+        were done.
 
         Parameters
         ----------
         rows
-            (r, *shape), usually (r, d): an array, a tensor, a frame of pandas, polars or pyarrow; a
-            tuple of arrays for a model of several inputs; texts for a model of texts: a list of
+            (r, *shape), usually (r, d): an array, a tensor, or a pandas, polars or pyarrow frame; a
+            tuple of arrays for a model with several inputs. For a model of texts, a list of
             strings, of `Prompt` objects, or of chats, which are lists of messages
             {"role": ..., "content": ...}. A Series is one row of a pandas frame.
         budget
-            Model evaluations for one row, those of base value and prediction included. `max_evals`
-            is shap's name for it, and its "auto" is None. Default: 16 * players + 2; with b
-            background rows, of which at most 100 count, sqrt(b) times as many, and at least
-            2 * players * b; at most all coalitions, and at least the method's minimum. For
-            interactions b times as many; for the method "exact" all coalitions, if they take at
-            most 65,536 evaluations. Exact values of trees need one evaluation for the prediction
-            and one for each background row that was given.
-            The evaluations by which the model is checked, for trees one of every row, are not part
-            of it: see `Explanation.check_evaluations`.
+            Model evaluations per row, including base value and prediction. Default: 16 per feature,
+            plus 2. With b background rows, of which at most 100 count, it is sqrt(b) times as many,
+            and at least 2 * b per feature; for interactions, b times as many. It is never more than
+            all coalitions need, nor less than the method's minimum. The method "exact" takes all
+            coalitions, if these need at most 65,536 evaluations. Exact values of trees need one
+            evaluation for the prediction, and one for each background row that was given. The
+            evaluations that check the model are not included: see `Explanation.check_evaluations`.
+            `max_evals` is shap's name for the budget, and its "auto" is None.
         tol
             Spend evaluations on a row only until all its standard errors are below this tolerance;
             see `Explanation.converged`. Without a budget, a row gets up to 8,192 coalitions, or
-            four times the default if that is more, at most all of them. One warning, which
-            `Explanation.notes` keeps, says how many rows did not reach the tolerance.
+            four times the default if that is more. A warning, which is also in `Explanation.notes`,
+            says how many rows did not reach the tolerance.
         interactions
-            Whether to report pairwise interactions, with standard errors, and cross-contributions
-            too, within the same budget. 3, or more, is the largest number of features that act
-            together: `Explanation.set_values` then has all sets of up to so many.
+            Whether to estimate pairwise interactions, with standard errors, and cross-contributions
+            within the same budget. A number from 3 on is the largest size of the sets of features:
+            `Explanation.set_values` then has all sets up to that size.
         interaction_index
             "k-SII" (n-Shapley values, the default), "SII", "STII" (Shapley-Taylor) or "FSII"
             (faithful). All but "SII" add up to the prediction.
         deadline
-            Seconds after which nothing more is started: it holds to within one model call. The
+            Seconds after which nothing more is started; it holds to within one model call. The
             finished rows are returned, `Explanation.index` says which, and a warning says how many
-            are missing. A row that has no time for its whole budget returns what the evaluations
-            so far have shown, with its standard errors, if the method can stop early; see
-            `Explanation.row_evaluations`. If there is no time for one row, a `BudgetError` is
-            raised. Kriging is calibrated to up to 16 rows.
+            are missing. If a method can stop early, rows that were cut short return the values so
+            far, with their standard errors; see `Explanation.row_evaluations`. If there is no time
+            for a single row, a `BudgetError` is raised. Kriging is calibrated to up to 16 rows.
         y
             The labels of the rows, for the explainer's `loss`.
         answer
-            Of a language model, the answer to explain: a text, or one for each prompt. None: the
-            answer that the model generates, greedily, of at most 64 tokens; a number is another
-            limit.
+            For a language model, the answer to explain: a text, or one per prompt. None: the model
+            generates it, greedily, with at most 64 tokens; a number sets another limit.
         index
-            Labels of the rows for `Explanation.index`: the name of a frame's column that holds
-            them, which the model then does not see, or one label for each row. None: pandas' own
-            index, or the rows' numbers.
+            Labels of the rows for `Explanation.index`: the name of a frame's column, which the
+            model then does not see, or one label per row. None: the index of a pandas frame, or the
+            row numbers.
         progress
-            Whether to show a progress bar; None: in a terminal or in a notebook, after two
-            seconds. `silent=True` turns the bar off, as in shap.
+            Whether to show a progress bar. None: in a terminal or notebook, after two seconds.
+            `silent=True` turns the bar off, as in shap.
         """
         budget = _either("budget", budget, "max_evals", None if max_evals == "auto" else max_evals)
         shown = _either("progress", progress, "silent", False if silent else None)
@@ -255,8 +272,8 @@ class Explainer(Options):
     ) -> Iterator[Explanation]:
         """Yield the explanations of rows block by block, as soon as each is done.
 
-        `Explanation.concat` of them is what calling the explainer returns; see there for the
-        parameters. A block is as large as memory allows. The model stays in eval mode until the
+        `Explanation.concat` of all blocks is what calling the explainer returns; see `__call__` for
+        the parameters. A block is as large as memory allows. The model stays in eval mode until the
         last block is taken, or the iterator is closed.
         """
         run = self.run(
@@ -278,13 +295,13 @@ class Explainer(Options):
         interactions: bool | int = False,
         interaction_index: InteractionName = "k-SII",
     ) -> PreparedExplainer:
-        """Explain a sample of rows, and return what explains blocks of others by what it learnt.
+        """Prepare on a sample of rows, and return an object that explains blocks of other rows.
 
-        The model is checked, the background is fixed in the types that it has in common with the
-        rows, trees are read, and kriging is calibrated, all on these rows. After that,
-        `prepared.explain(block)` returns an `Explanation` in which a row's values depend neither
-        on the rows beside it nor on earlier blocks. A few hundred rows are enough; their
-        explanation is `prepared.overview`. See `__call__` for the parameters.
+        On the sample, the model is checked, the types of the background are fixed, trees are read,
+        and kriging is calibrated. After that, `prepared.explain(block)` returns an `Explanation` in
+        which a row's values depend neither on the rows beside it nor on earlier blocks. A few
+        hundred rows are enough; their explanation is `prepared.overview`. See `__call__` for the
+        parameters.
         """
         run = self.run(
             budget, tol=tol, interactions=interactions, interaction_index=interaction_index
@@ -305,25 +322,25 @@ class Explainer(Options):
         max_evals: int | Literal["auto"] | None = None,
         silent: bool | None = None,
     ) -> NDArray[np.float64]:
-        """Return `explainer(rows).values`, (r, p), or (r, p, k) of several outputs, as in shap."""
+        """Return `explainer(rows).values`, (r, p), or (r, p, k) for several outputs, as in shap."""
         return self(rows, budget=budget, max_evals=max_evals, silent=silent).values
 
     @takes_shap_options
     def shap_interaction_values(
         self, rows: Any, *, budget: int | None = None, silent: bool | None = None
     ) -> NDArray[np.float64]:
-        """Return interactions (r, p, p), or (r, p, p, k), with half a pair's on each side.
+        """Return interactions (r, p, p), or (r, p, p, k), half of each pair on either side.
 
-        On the diagonal are main effects. All of a feature's numbers sum to its Shapley value.
+        The diagonal holds main effects. A feature's row sums to its Shapley value.
         """
         return half_pairs(self(rows, budget=budget, silent=silent, interactions=True))
 
     @property
     def expected_value(self) -> Any:
-        """The model's mean output for the background, a number or one for each output (k,).
+        """The model's mean output for the background, a number or one per output (k,).
 
-        It takes one evaluation for each background row. Of trees without a background it is the
-        mean over the training data, by their covers. `Explanation.expected_value` has it too.
+        It takes one evaluation per background row. For trees without a background it is the mean
+        over the training data, by their covers. `Explanation.expected_value` has it, too.
         """
         rows: Any = None
         if self.background is not None:
@@ -332,8 +349,8 @@ class Explainer(Options):
             base = base_value_by_covers(self, self.run(None))
             if base is None:
                 raise InputError(
-                    "expected_value: expected background rows, got none; take that of an "
-                    "explanation, explainer(rows).expected_value"
+                    "expected_value: expected background rows, got none; try "
+                    "explainer(rows).expected_value"
                 )
             return float(base[0]) if len(base) == 1 else base
         # nobody is present, so that any row will do
@@ -393,10 +410,10 @@ def explain(
     progress: bool | None = None,
     reference: Background | None = None,
 ) -> Explanation:
-    """Explain a model's predictions for many rows at once by Shapley values.
+    """Explain a model's predictions for rows by Shapley values, in one call.
 
-    `Explainer(model, background, ...)(rows, budget=budget, ...)` in one call; see there for the
-    parameters. `reference` is another name for `background`.
+    It does the same as `Explainer(model, background, ...)(rows, budget=budget, ...)`; see there for
+    the parameters. `reference` is another name for `background`.
     """
     explainer = Explainer(
         model,
@@ -452,8 +469,8 @@ def model_game(
 ) -> Iterator[ModelGame]:
     """Open the cooperative game of a model's predictions, which maps coalitions to values.
 
-    Use it to evaluate coalitions of your own, or to measure an explanation. The options are
-    those of `explain`; `advance` is called with the number of evaluations of each batch.
+    Use it to evaluate coalitions yourself, or to measure an explanation. It takes the options of
+    `explain`; `advance` is called with the number of evaluations of each batch.
     """
     explainer = Explainer(
         model,
@@ -489,12 +506,13 @@ def explain_game(
     progress: bool | None = None,
     semivalue: str | Sequence[float] = "shapley",
 ) -> Explanation:
-    """Explain any cooperative game that is a function of coalitions.
+    """Explain any cooperative game, given as a function of coalitions.
 
-    `value` maps coalitions (c, p) of bool to values (c,) or (c, k). It is called with as many
-    coalitions as take about a second. The explanation has one row, and prints as a game.
-    `feature_names` are the names of the players. `groups` are players that are one, or a hierarchy
-    of them, by their numbers from 0. See `Explainer` for the other parameters.
+    `value` takes a boolean array (coalitions, players) and returns one number per coalition, (c,),
+    or several, (c, k). Each call gets as many coalitions as take about a second. The explanation
+    has one row, and prints as a game. `feature_names` are the names of the players. `groups` joins
+    players, by their numbers from 0, to one player or to a hierarchy. See `Explainer` for the other
+    parameters.
     """
     if not callable(value):
         raise InputError(

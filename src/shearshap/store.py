@@ -61,8 +61,8 @@ def check_folder(folder: Path) -> None:
     parts = folder / "parts"
     if folder.is_dir() and any(folder.iterdir()) and not parts.is_dir():
         raise InputError(
-            f"out: {folder} is not empty, and holds no run of this command that could go on; "
-            "choose another folder"
+            f"out: {folder} is not empty, and holds no run of this command to continue; choose "
+            "another folder"
         )
     parts.mkdir(parents=True, exist_ok=True)
 

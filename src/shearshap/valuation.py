@@ -63,39 +63,39 @@ def value_data(
     cache: str | PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> Explanation:
-    """Value training rows, or groups of them, by what models fitted without them lack.
+    """Value training rows, or groups of them, by how much they improve the fitted model.
 
-    A coalition's value is `score(fit(X[rows], y[rows]))`, of the rows of its players. The values
-    add up to the score of all rows less that of none. An evaluation is a fit.
+    A coalition is a set of rows or groups, and its value is `score(fit(X[rows], y[rows]))`. The
+    Shapley values add up to the score with all rows minus the score with none. An evaluation is a
+    fit.
 
     Parameters
     ----------
     fit
-        A function of rows and labels that returns a fitted model, or an estimator of scikit-learn,
+        A function of rows and labels that returns a fitted model, or a scikit-learn estimator,
         which is cloned. It should be deterministic: set its random state.
     score
         A function of a fitted model that returns a number, or several (k,), such as `lambda model:
-        model.score(X_valid, y_valid)`. Larger need not be better.
+        model.score(X_valid, y_valid)`. Higher need not be better.
     X, y
         The training rows (n, ...) and their labels (n,): arrays, lists, or frames.
     groups
-        A label for each row, such as its source: rows with equal labels are one player. None: each
-        row is one.
+        One label per row, such as its source: rows with equal labels get one value together. None:
+        each row gets a value.
     empty
-        The value of a coalition without rows, and of one with rows of a single class. None: the
-        score of a constant guess, which knows all labels: a `DummyClassifier` of scikit-learn with
-        the frequencies of the classes, so that it predicts the most frequent one, or a
-        `DummyRegressor` with the mean. Labels are numbers if `fit` is a regressor, or if it is a
-        function and they are floats; else they are classes.
+        The score without any rows, and with rows of a single class. None: the score of a constant
+        guess based on all labels: scikit-learn's `DummyClassifier`, which predicts the most
+        frequent class, or `DummyRegressor`, which predicts the mean. Labels are numbers if `fit` is
+        a regressor, or a function and the labels are floats; otherwise they are classes.
     budget, method, tol, deadline, seed, progress
-        As in `Explainer`. If the deadline comes, fits that are not finished are left.
+        As in `Explainer`. At the deadline, unfinished fits are dropped.
     n_jobs
-        Processes, by joblib; -1: one for each core. With 1, fits run here, one after the other. For
-        threads, call it within `joblib.parallel_config(backend="threading")`.
+        Worker processes of joblib; -1 for one per core. With 1, fits run in this process, one after
+        the other. For threads, call it within `joblib.parallel_config(backend="threading")`.
     cache
         A folder that keeps every value as soon as it is known. A run that was interrupted, or one
-        with a larger budget, begins with those. Other data have another file in the folder; `fit`
-        and `score` must be the same, which the value of all rows is fitted again to check.
+        with a larger budget, continues from these. Other data get another file in the folder. `fit`
+        and `score` must stay the same; to check this, the value of all rows is computed again.
     """
     classifies = _classifies(fit, y)
     owner, names, noun = _players(groups, X, y)
@@ -129,26 +129,26 @@ def value_members(
     cache: str | PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> Explanation:
-    """Value the members of an ensemble by what its mean prediction lacks without them.
+    """Value the members of an ensemble by how much they improve its mean prediction.
 
-    A coalition's value is `score(y, the mean of its members' predictions)`.
+    A coalition is a set of members, and its value is `score(y, mean of their predictions)`.
 
     Parameters
     ----------
     predictions
-        What each member predicts for the rows that the ensemble is judged by: an array (m, n), or
-        (m, n, k) of the probabilities of k classes; or a mapping from the members' names to theirs.
+        Each member's predictions for the rows on which the ensemble is judged: an array (m, n), or
+        (m, n, k) with the probabilities of k classes; or a mapping from names to predictions.
     score
         A function of labels and predictions that returns a number, as scikit-learn's metrics do.
     y
         The labels (n,) of those rows.
     empty
-        The value of no members. None: the score of a constant guess, the mean of the labels, or the
-        frequencies of the k classes in the order of their labels.
+        The score without any members. None: the score of a constant guess, the mean of the labels,
+        or the frequencies of the k classes in the order of their labels.
     feature_names
         Names of the members, if `predictions` is an array.
 
-    The other parameters are those of `value_data`.
+    The other parameters are the same as in `value_data`.
     """
     if isinstance(predictions, Mapping):
         feature_names = feature_names or list(predictions)
@@ -156,8 +156,8 @@ def value_members(
     stacked = np.asarray(predictions)
     if stacked.ndim not in (2, 3) or stacked.shape[1] != len(y):
         raise InputError(
-            f"predictions: expected shape (members, {len(y)}), or with an axis of classes; got "
-            f"{stacked.shape}"
+            f"predictions: expected shape (members, {len(y)}) or (members, {len(y)}, classes); "
+            f"got {stacked.shape}"
         )
     default = [f"member {number}" for number in range(len(stacked))]
     names = player_names(feature_names or default, len(stacked))
@@ -245,7 +245,7 @@ def _players(groups: Any, X: Any, y: Any) -> tuple[NDArray[np.int64], list[str],
     rows = len(y)
     count = X.shape[0] if hasattr(X, "shape") else len(X)  # sparse matrices have no len
     if count != rows:
-        raise InputError(f"y: expected {count} labels, one for each row of X, got {rows}")
+        raise InputError(f"y: expected {count} labels, one per row of X, got {rows}")
     if groups is None:
         labels = X.index if hasattr(X, "iloc") else range(rows)
         names = [f"row {label_text(label)}" for label in labels]
@@ -255,7 +255,7 @@ def _players(groups: Any, X: Any, y: Any) -> tuple[NDArray[np.int64], list[str],
 
     if isinstance(groups, str | Mapping) or len(groups) != rows:
         given = repr(groups) if isinstance(groups, str) else f"{len(groups)}"
-        raise InputError(f"groups: expected a label for each of {rows} rows, got {given}")
+        raise InputError(f"groups: expected {rows} labels, one per row, got {given}")
     texts = [label_text(label) for label in label_array(groups)]
     names = list(dict.fromkeys(texts))
     place = {name: number for number, name in enumerate(names)}
@@ -286,7 +286,9 @@ def _constant_guess(
     try:
         from sklearn.dummy import DummyClassifier, DummyRegressor
     except ImportError as error:
-        raise InputError("empty: without scikit-learn, pass the value of no rows") from error
+        raise InputError(
+            "empty: without scikit-learn, pass empty=, the score without any data"
+        ) from error
     guess = DummyClassifier(strategy="prior") if classifies else DummyRegressor()
     what = "most frequent class" if classifies else "mean of the labels"
     value = _guarded(lambda: score(guess.fit(X, y)))
@@ -306,8 +308,8 @@ def _guarded(score: Callable[[], ArrayLike]) -> ArrayLike:
         return score()
     except Exception as error:
         raise InputError(
-            "empty: the score of a constant guess failed with "
-            f"{type(error).__name__}: {error}; pass empty=, the value of an empty coalition"
+            f"empty: scoring a constant guess failed with {type(error).__name__}: {error}; pass "
+            "empty=, the score without any data"
         ) from error
 
 
@@ -403,9 +405,9 @@ class _Values:
             self.file.append(key, value)
         elif everyone and not np.allclose(before, value, rtol=SAME, atol=1e-12):
             raise InputError(
-                f"cache: in {self.file.path.parent}, all {self.noun}s are worth {_shown(before)}, "
-                f"now {_shown(value)}: fit or score has changed, or is random; pass another "
-                "folder, or set the random state"
+                f"cache: in {self.file.path.parent}, the value of all {self.noun}s is "
+                f"{_shown(before)}, now {_shown(value)}: fit or score has changed, or is random; "
+                "pass another folder, or set the random state"
             )
 
 

@@ -52,7 +52,7 @@ class Counted:
 def explained(
     table: Floats, name: str, budget: int | None = None, tol: float | None = None
 ) -> Explanation:
-    """A table explained by the method of a name; exact takes all coalitions."""
+    """A table explained by the method of a name; exact needs all coalitions."""
     players = len(table).bit_length() - 1
     enough = None if name == "exact" else budget
     with quiet():

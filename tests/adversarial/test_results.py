@@ -128,7 +128,7 @@ def test_numbers_with_holes_are_binned() -> None:
     ids=str,
 )
 def test_different_labels_of_equal_text_are_refused(groups: Any) -> None:
-    with pytest.raises(InputError, match="groups: expected labels of different texts, got"):
+    with pytest.raises(InputError, match="groups: expected labels with different texts, got"):
         of_column([0.0] * 2).by(groups)
 
 

@@ -293,8 +293,8 @@ def test_what_is_not_proved_is_sampled(name: str) -> None:
         ("a method of one's own", "predict is not the library's own"),
         ("labels of a Pipeline", "Pipeline.predict returns labels"),
         ("threshold", "the explained outputs are not linear in its leaves"),
-        ("neighbours by another name", "Imputer makes a column of several"),
-        ("normalizer", "Normalizer makes a column of several"),
+        ("neighbours by another name", "Imputer combines several columns into one"),
+        ("normalizer", "Normalizer combines several columns into one"),
     ],
 )
 def test_the_note_says_why(name: str, reason: str) -> None:

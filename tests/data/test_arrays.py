@@ -101,7 +101,7 @@ def test_large_integers_are_exact(background: str) -> None:
 def test_large_integers_beside_floats_are_refused(background: Any, kind: str) -> None:
     rows: Any = {"array": IDS, "tensor": torch.tensor(IDS), "tuple": (IDS, IDS)}[kind]
     absent = (background, background) if kind == "tuple" else background
-    message = r"integers beyond 2\^53, which floating numbers cannot hold exactly; pass rows and"
+    message = r"integers beyond 2\^53, which floats cannot hold exactly; pass rows and"
     if not isinstance(background, tuple) and kind != "array":
         message = "integer rows need an integer background"
     with pytest.raises(InputError, match=f"^background: .*{message}"):

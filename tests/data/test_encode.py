@@ -48,24 +48,24 @@ def spoiled(row: int, column: int, value: float) -> Floats:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"rows": spoiled(3, 1, np.nan)}, InputError, "rows: row 3 is nan at column 1 (1 of 5 rows are not finite)"),
-        ({"rows": spoiled(2, 0, -np.inf)}, InputError, "rows: row 2 is -inf at column 0"),
+        ({"rows": spoiled(3, 1, np.nan)}, InputError, "rows: row 3 has nan in column 1 (1 of 5 rows are not finite)"),
+        ({"rows": spoiled(2, 0, -np.inf)}, InputError, "rows: row 2 has -inf in column 0"),
         ({"rows": ROWS[0]}, InputError, "rows: expected shape (r, d), got (4,); for a single row pass rows[None]"),
-        ({"rows": ROWS[:0]}, InputError, "rows: there is nothing to explain in an array of shape (0, 4)"),
+        ({"rows": ROWS[:0]}, InputError, "rows: expected rows and columns, got an array of shape (0, 4)"),
         ({"rows": [["a", "b", "c", "d"]]}, InputError, "rows: expected numbers, got an array of <U1"),
         ({"rows": [[1.0, 2.0], [3.0]]}, InputError, "rows: expected a numeric array, got ragged lists"),
         ({"rows": ROWS[:, :3]}, InputError, "background: expected one row of shape (3,) or background rows of shape (b, 3), got shape (4,)"),
         ({"reference": np.zeros(5)}, InputError, "background: expected one row of shape (4,) or background rows of shape (b, 4), got shape (5,)"),
         ({"reference": np.zeros((0, 4))}, InputError, "background: expected one row of shape (4,)"),
-        ({"reference": np.full(4, np.nan)}, InputError, "background: row 0 is nan at column 0"),
+        ({"reference": np.full(4, np.nan)}, InputError, "background: row 0 has nan in column 0"),
         ({"reference": "average"}, InputError, "background: expected rows, such as X_train, or one of ('sample', X_train, 100), ('all', X_train), ('kmeans', X_train, 20), ('mean', X_train), ('median', X_train), ('mode', X_train); got 'average'"),
         ({"reference": ("average", ROWS)}, InputError, "background: expected rows, such as X_train, or one of"),
-        ({"reference": "mean"}, InputError, "background: 'mean' alone does not say of which rows; pass ('mean', X_train)"),
+        ({"reference": "mean"}, InputError, "background: 'mean' needs rows; pass ('mean', X_train)"),
         ({"reference": ("sample", ROWS, 0)}, InputError, "background: expected ('sample', X_train, 100), got 0 rows"),
         ({"reference": ("kmeans", ROWS, 2.5)}, InputError, "background: expected ('kmeans', X_train, 20), got 2.5 rows"),
         ({"reference": ("all", ROWS, 3)}, InputError, "background: expected ('all', X_train), got a tuple of 3"),
         ({"reference": ("mean", np.zeros((3, 5)))}, InputError, "background: expected one row of shape (4,)"),
-        ({"groups": [[0, 1], [1, 2, 3]]}, InputError, "groups overlap: input column 1 is in the groups [0, 1]"),
+        ({"groups": [[0, 1], [1, 2, 3]]}, InputError, "groups overlap: input column 1 is in groups [0, 1]"),
         ({"groups": [[0, 1], [3]]}, InputError, "groups are incomplete: input columns [2] are not in any group"),
         ({"groups": [[0, 1], [2, 3, 4]]}, InputError, "groups: there is no input column 4; the rows have columns 0 to 3"),
         ({"groups": [[0, 1], []]}, InputError, "groups: group 1 needs a list of input columns (integers), got []"),
@@ -74,7 +74,7 @@ def spoiled(row: int, column: int, value: float) -> Floats:
         ({"groups": np.array([0.5, 1, 1, 2])}, InputError, "got an array of float64 of shape (4,)"),
         ({"groups": np.array([0, 1, 1, np.nan])}, InputError, "got an array of float64 of shape (4,)"),
         ({"groups": np.array(list("aabb"))}, InputError, "got an array of <U1 of shape (4,)"),
-        ({"groups": np.array([-1, 0, 1, 2])}, InputError, "groups: a mask numbers its features from 0, or from 1, got -1 to 2"),
+        ({"groups": np.array([-1, 0, 1, 2])}, InputError, "groups: expected a mask with features numbered from 0 or 1, got -1 to 2"),
         ({"budget": 12.5}, BudgetError, "budget: "),
         ({"budget": 15, "method": "exact"}, BudgetError, "exact needs at least 16 evaluations"),
         ({"budget": 31, "method": "exact", "reference": np.zeros((3, 4))}, BudgetError, "exact needs at least 48 evaluations"),
@@ -123,7 +123,7 @@ def test_a_bad_row_is_named_by_its_place_in_the_whole() -> None:
 @pytest.mark.parametrize("huge", [1e39, 3e38])
 def test_numbers_too_large_for_the_model_are_refused(huge: float) -> None:
     with pytest.raises(
-        InputError, match=r"there are numbers too large for the model's torch.float32"
+        InputError, match=r"some numbers are too large for the model's torch.float32"
     ):
         explain(network(4).float(), np.full((2, 4), huge), reference=-np.full(4, huge), budget=16)
 
@@ -209,7 +209,7 @@ def test_a_number_is_the_background_of_every_input() -> None:
         lambda x, y: x.sum(axis=1) + y[:, 0], (rows, rows[:, :1]), reference=1, budget=16
     )
     np.testing.assert_allclose(several.values, np.column_stack((rows, rows[:, 0])) - 1, atol=1e-12)
-    with pytest.raises(InputError, match="row 0 is nan at column 0"):
+    with pytest.raises(InputError, match="row 0 has nan in column 0"):
         explain(lambda x: x.sum(axis=1), rows, reference=np.nan, budget=8)
 
 
@@ -356,10 +356,10 @@ def test_labels_of_rows(labels: Any) -> None:
 @pytest.mark.parametrize(
     ("index", "message"),
     [
-        ("id", "index: the rows are not a frame with a column 'id'; pass a label for each row"),
-        ([1, 2, 3], "index: expected 5 labels, one for each row, got 3"),
-        (np.zeros((5, 2)), "index: expected 5 labels, one for each row, got shape (5, 2)"),
-        (3, "index: expected a column's name or a label for each row, got 3"),
+        ("id", "index: the rows are not a frame with a column 'id'; pass one label per row"),
+        ([1, 2, 3], "index: expected 5 labels, one per row, got 3"),
+        (np.zeros((5, 2)), "index: expected 5 labels, one per row, got shape (5, 2)"),
+        (3, "index: expected a column's name or one label per row, got 3"),
     ],
 )
 def test_bad_labels_are_refused(index: Any, message: str) -> None:
@@ -372,7 +372,7 @@ def test_bad_labels_are_refused(index: Any, message: str) -> None:
     [
         (ROWS, ("mean",), ": expected ('mean', X_train), got a tuple of 1"),
         (torch.ones(2, 2, dtype=torch.int64), np.full(2, 0.5), ": integer rows need an integer"),
-        ((ROWS, ROWS), ZEROS, ": the rows are a tuple of 2 inputs; pass a tuple of as many"),
+        ((ROWS, ROWS), ZEROS, ": the rows are a tuple of 2 inputs; pass a tuple of 2"),
         ((ROWS, ROWS), (ZEROS,) * 3, ": expected 2 parts, one for each input, got 3"),
         (
             (ROWS, ROWS),

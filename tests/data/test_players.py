@@ -67,7 +67,7 @@ def test_a_mask_without_channels_is_that_of_every_channel(channels: str, mask: A
 
 
 def test_a_mask_that_fits_first_and_last_channels_is_refused() -> None:
-    with pytest.raises(InputError, match=r"does not say which axis of \(3, 3, 3\) is that of the"):
+    with pytest.raises(InputError, match=r"does not show which axis of \(3, 3, 3\) holds the"):
         explain(
             lambda x: x.sum(axis=(1, 2, 3)),
             np.ones((2, 3, 3, 3)),

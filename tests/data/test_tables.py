@@ -204,7 +204,7 @@ def test_labels_of_a_frames_rows() -> None:
         InputError, match=r"index: there is no column 'key'; the rows have age, city"
     ):
         encode(people(2), people(1), None, model, index="key")
-    with pytest.raises(InputError, match=r"index: expected 2 labels, one for each row, got 3"):
+    with pytest.raises(InputError, match=r"index: expected 2 labels, one per row, got 3"):
         encode(people(2), people(1), None, model, index=["a", "b", "c"])
 
 
@@ -222,7 +222,7 @@ def test_labels_of_a_frames_rows() -> None:
             [["age", "city"], ["kind"], ["height"]],
             "groups are incomplete: input columns [4] are not in any group",
         ),
-        ({"age": ["city"]}, "groups: group 'age' has the name of a column that is not in it"),
+        ({"age": ["city"]}, "groups: group 'age' is named like a column outside it"),
     ],
 )
 def test_groups_by_name_are_checked(groups: Any, message: str) -> None:
@@ -235,19 +235,19 @@ def test_groups_by_name_are_checked(groups: Any, message: str) -> None:
     [
         (people().drop(columns="city"), people(), "background: unexpected column 'city'"),
         (people(), people().drop(columns=["city", "age"]), "background: column 'age' is missing (2 of 5 are: ['age', 'city'])"),
-        (people(), like("polars", people()), "background: expected a pandas frame, as the rows are, got a polars frame"),
-        (people(), people()[:0], "background: there are no rows in the frame"),
-        (people()[:0], people(), "rows: there is nothing to explain in a frame of shape (0, 5)"),
+        (people(), like("polars", people()), "background: expected a pandas frame, like the rows, got a polars frame"),
+        (people(), people()[:0], "background: the frame has no rows"),
+        (people()[:0], people(), "rows: expected rows and columns, got a frame of shape (0, 5)"),
         (people(), np.zeros(3), "background: expected a frame with the rows' columns, a row by name, or an array of shape (b, 5)"),
         (people(), [[1, 2], [3]], "or an array of shape (b, 5), got list of another shape"),
         (people(), {"age": 3}, "background: 'city' is missing; expected age, city, kind, height, member"),
         (people(), ("mean", people(), 1), "background: expected ('mean', X_train), got a tuple of 3"),
-        (people().assign(age="old"), people(), "background: column 'age' is Int64, and String in the rows; give both the same type"),
-        (people().assign(member="no"), people(), "background: column 'member' is Boolean, and String in the rows"),
+        (people().assign(age="old"), people(), "background: column 'age' is Int64, but String in the rows; give both the same type"),
+        (people().assign(member="no"), people(), "background: column 'member' is Boolean, but String in the rows"),
         (people(), ("mean", people().assign(height=np.nan)), "background: all values of column 'height' are missing, so it has no mean"),
-        (people().rename(columns={"age": 7}), people(), "rows: column names must be all strings or all of another kind, and no two of them alike, got 7 among 7, 'city'"),
+        (people().rename(columns={"age": 7}), people(), "rows: column names must be unique, and all strings or all of another type; got 7 among 7, 'city'"),
         (people()[:1], None, "Background data is missing. Pass rows to compare with, for example Explainer(model, X_train)."),
-        (people(), "mean", "background: 'mean' alone does not say of which rows; pass ('mean', X_train)"),
+        (people(), "mean", "background: 'mean' needs rows; pass ('mean', X_train)"),
         (people(), ("average", people()), "background: expected rows, such as X_train, or one of ('sample', X_train, 100)"),
     ],
 )  # fmt: skip
@@ -266,7 +266,7 @@ NUMBERS = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 2.0]})
     [
         (Recorder(), torch.zeros(1, 2).to_sparse(), NUMBERS, "background: expected a dense tensor"),
         (Recorder(), np.ma.masked_array([1.0, 1.0], [True, False]), NUMBERS, "background: masked entries are not supported"),
-        (Recorder(), 0, NUMBERS.assign(s="x"), "background: column 's' is Float64, and String in the rows"),
+        (Recorder(), 0, NUMBERS.assign(s="x"), "background: column 's' is Float64, but String in the rows"),
         (nn.Linear(2, 1), {"a": 1.0, "b": "x"}, NUMBERS, "'b' is 'x', but this kind of model takes numbers"),
     ],
 )  # fmt: skip
@@ -365,7 +365,8 @@ def test_a_missing_column_is_named() -> None:
     ):
         Explainer(model, people())(people().drop(columns="city"))
     with pytest.raises(
-        InputError, match="rows: unexpected column 'label'; drop what the model does not take"
+        InputError,
+        match="rows: unexpected column 'label'; drop columns that the model does not take",
     ):
         Explainer(model, people())(people().assign(label=1))
 
@@ -423,7 +424,7 @@ def test_a_column_of_ids_beside_columns_labelled_by_numbers() -> None:
 def test_labels_that_are_alike_or_of_several_kinds_are_refused(labels: Any) -> None:
     rows = pd.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=labels)
     with pytest.raises(
-        InputError, match="rows: column names must be all strings or all of another"
+        InputError, match="rows: column names must be unique, and all strings or all"
     ):
         Explainer(Recorder(), 0)(rows)
 

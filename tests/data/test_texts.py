@@ -112,14 +112,17 @@ def test_fields_of_a_prompt() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (Prompt("{a}", {"b": "x"}), "Prompt: expected a field 'a', as the template has, got b"),
+        (Prompt("{a}", {"b": "x"}), "Prompt: expected the template's field 'a', got b"),
         (Prompt("a", {"b": "x"}), "Prompt: the template has no field {b}; add it"),
         (
             Prompt("{a}", {"a": [1]}),  # type: ignore[list-item]
             "Prompt: expected texts in 'a', got int",
         ),
         ([{"role": "user", "content": ["x"]}], "expected messages with a role and a text"),
-        ([{"role": "user", "content": "x"}], "message 0 of prompt 0 is not in the text"),
+        (
+            [{"role": "user", "content": "x"}],
+            "message 0 of prompt 0 is not in the chat template's output",
+        ),
         (7, "rows: expected a list of texts, got int"),
     ],
 )
@@ -132,8 +135,8 @@ def test_bad_prompts(row: Any, message: str) -> None:
     ("groups", "message"),
     [
         ("letters", "groups: for texts, expected 'tokens', 'words', 'sentences', 'lines'"),
-        ("tokens", "only a tokenizer knows 'tokens'; try 'words'"),
-        (("words", "letters"), "inside of other parts, got 'letters'"),
+        ("tokens", "'tokens' needs a tokenizer; try 'words'"),
+        (("words", "letters"), "inside other parts, got 'letters'"),
         ((), "got an empty tuple"),
         (7, "a mapping of names to them, or a function; got 7"),
         ([(0, "a")], "expected a span (start, end) or a text, got (0, 'a')"),

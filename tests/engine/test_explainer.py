@@ -93,23 +93,23 @@ def test_without_a_budget_it_spends_sixteen_a_player_or_all_coalitions(
         ({}, {"max_evals": -3}, BudgetError, "budget: expected a positive integer, got -3"),
         ({}, {"budget": 10.5}, BudgetError, "budget: expected a positive integer, got 10.5"),
         ({}, {"budget": np.inf}, BudgetError, "budget: expected a positive integer, got inf"),
-        ({}, {"interactions": 1}, InputError, "or the largest number of features that act together, from 2 on; got 1"),
+        ({}, {"interactions": 1}, InputError, "or the largest size of the sets of features, 2 or more; got 1"),
         ({}, {"interactions": 2, "interaction_index": "SIX"}, InputError, "interaction_index: expected one of k-SII, SII, STII, FSII, got 'SIX'"),
-        ({"semivalue": "banzhaf"}, {"interactions": 2}, InputError, "interactions are those of the Shapley value; expected semivalue='shapley', got 'banzhaf'"),
-        ({"semivalue": "banzhaf", "method": "kernel"}, {}, MethodError, "Kernel(paired=False) estimates Shapley values alone; try method='auto', 'kriging' or 'exact'"),
+        ({"semivalue": "banzhaf"}, {"interactions": 2}, InputError, "interactions are defined for Shapley values; expected semivalue='shapley', got 'banzhaf'"),
+        ({"semivalue": "banzhaf", "method": "kernel"}, {}, MethodError, "Kernel(paired=False) estimates only Shapley values; try method='auto', 'kriging' or 'exact'"),
         ({"semivalue": [0.5, 0.5]}, {}, InputError, "semivalue: expected 4 weights, for 0 to 3 other features, got 2"),
-        ({"semivalue": [0.5, 0.6, 0, 0]}, {}, InputError, "the weights are not negative, and their sum is 1; got [0.5, 0.6, 0.0, 0.0] of sum 1.1"),
+        ({"semivalue": [0.5, 0.6, 0, 0]}, {}, InputError, "not negative, with the sum 1; got [0.5, 0.6, 0.0, 0.0] of sum 1.1"),
         ({"scale": "raw"}, {}, InputError, "got 'raw'; did you mean 'margin'?"),
         ({"background": None}, {"rows": ROWS[:1]}, InputError, "Background data is missing. Pass rows to compare with, for example Explainer(model, X_train)."),
         ({"scale": "chance"}, {}, InputError, "scale: expected one of probability, log-odds, margin, logit"),
         ({"scale": "margin", "output": lambda x: x}, {}, InputError, "a function passed as output= makes its own scale"),
         ({"output": "yes"}, {}, InputError, "output: there is no output 'yes', as the model's outputs have no names"),
-        ({"output_names": ["a"]}, {}, InputError, "output_names: expected 2, one for each output, got 1"),
+        ({"output_names": ["a"]}, {}, InputError, "output_names: expected 2, one per output, got 1"),
         ({"output": "yes", "output_names": ["a", "b"]}, {}, InputError, "there is no output 'yes'; the model has 2: a, b (0 to 1)"),
         ({"feature_names": ["a"]}, {}, InputError, "feature_names: expected 4, one for each feature, got 1"),
-        ({"seed": -1}, {}, InputError, "seed: expected an integer from 0, got -1"),
+        ({"seed": -1}, {}, InputError, "seed: expected an integer of 0 or more, got -1"),
         ({"device": "gpu"}, {}, InputError, "device: expected one such as 'cpu' or 'cuda:0', got 'gpu'"),
-        ({"groups": {"q": 3.5}}, {}, InputError, "groups: a group's columns are a list of numbers or names, got 3.5"),
+        ({"groups": {"q": 3.5}}, {}, InputError, "groups: expected a list of column numbers or names, got 3.5"),
         ({"groups": (np.zeros(3, dtype=int), np.zeros(1, dtype=int)), "background": (ZEROS[:2], ZEROS[:2])},
          {"rows": (ROWS[:, :2], ROWS[:, 2:])}, InputError, "groups: expected lists of columns or an integer mask of shape (2,), got an array of int64 of shape (3,)"),
         ({"background": ()}, {"rows": (ROWS[:, :2], ROWS[:, 2:])}, InputError, "the rows are a tuple of 2 inputs"),
@@ -233,7 +233,7 @@ def test_the_log_odds_of_a_function_of_probabilities() -> None:
         ModelError, match=r"scale='log-odds' needs probabilities, but the model returned 0 to 2"
     ):
         Explainer(lambda x: x, np.zeros(2), scale="log-odds")(np.array([[1.0, 2.0]]))
-    with pytest.raises(InputError, match="the outputs of a function are explained as they are"):
+    with pytest.raises(InputError, match="a function's outputs are explained unchanged"):
         Explainer(lambda x: x, np.zeros(2), scale="margin")(np.ones((1, 2)))
 
 
@@ -465,7 +465,7 @@ def test_interactions_need_complements(method: str) -> None:
 
     with pytest.raises(
         MethodError,
-        match=r"interactions need coalitions with their complements.*try method='kriging'",
+        match=r"interactions need coalitions and their complements.*try method='kriging'",
     ):
         Explainer(model, np.zeros(6), method=method)(np.ones((2, 6)), budget=40, interactions=True)
     assert not asked

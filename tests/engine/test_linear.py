@@ -406,7 +406,7 @@ def patched() -> Any:
         (
             lambda: make_pipeline(Normalizer(), Ridge()).fit(ROWS, REAL),
             {},
-            "Normalizer makes a column of several",
+            "Normalizer combines several columns into one",
         ),
         (
             lambda: make_pipeline(
@@ -414,7 +414,7 @@ def patched() -> Any:
                 Ridge(),
             ).fit(ROWS, REAL),
             {},
-            "FunctionTransformer makes a column of several",
+            "FunctionTransformer combines several columns into one",
         ),
     ],
     ids=[
@@ -431,7 +431,7 @@ def test_refused_with_the_reason(
 def test_neighbours_that_fill_gaps_are_no_sum() -> None:
     rows = np.where(RNG.random(ROWS.shape) < 0.2, np.nan, ROWS)
     model = make_pipeline(KNNImputer(), Ridge()).fit(rows, REAL)
-    assert "KNNImputer makes a column of several" in sampled_note(model, rows)
+    assert "KNNImputer combines several columns into one" in sampled_note(model, rows)
 
 
 def test_coefficients_of_unknown_classes_are_not_read() -> None:

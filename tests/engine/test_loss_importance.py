@@ -236,7 +236,7 @@ def test_models_that_are_not_what_they_seem_and_bad_rows() -> None:
         importance(random, ROWS[:100], LABELS[:100], loss="mse")
     with pytest.raises(InputError, match="importance: expected at least 2 rows, got 1"):
         importance(predict, ROWS[:1], LABELS[:1], loss="mse", background=ROWS[:9])
-    with pytest.raises(InputError, match="y: expected a label for each of the 10 rows, got 9"):
+    with pytest.raises(InputError, match="y: expected 10 labels, one per row, got 9"):
         importance(predict, ROWS[:10], LABELS[:9], loss="mse")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

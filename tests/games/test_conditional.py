@@ -407,7 +407,7 @@ def refused(background: Any, rows: Any, model: Any = quadratic) -> str:
 
 def test_what_is_refused() -> None:
     train = gaussian_rows(50)
-    with pytest.raises(InputError, match=r"expected the kind 'copula', 'gaussian'.*got 'vaeac'"):
+    with pytest.raises(InputError, match=r"expected kind to be 'copula', 'gaussian'.*got 'vaeac'"):
         Conditional(train, "vaeac")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="expected 2 or more samples, got 1"):
         Conditional(train, samples=1)

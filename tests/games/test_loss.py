@@ -173,8 +173,8 @@ def test_the_jackknife_has_no_error_for_squares(count: int, seed: int) -> None:
     ("options", "labels", "message"),
     [
         ({"loss": "mse"}, None, "loss: expected y=, the labels of the 8 rows, got none"),
-        ({}, NUMBERS, "y: labels are used by a loss only"),
-        ({"loss": "mse"}, NUMBERS[:5], "y: expected a label for each of the 8 rows, got 5"),
+        ({}, NUMBERS, "y: labels are only used with a loss"),
+        ({"loss": "mse"}, NUMBERS[:5], "y: expected 8 labels, one per row, got 5"),
         (
             {"loss": "rmse"},
             NUMBERS,
@@ -183,11 +183,15 @@ def test_the_jackknife_has_no_error_for_squares(count: int, seed: int) -> None:
         ({"loss": "mse"}, ["a"] * 8, "y: expected numbers, got 'a'"),
         ({"loss": "mse"}, [np.nan] * 8, "y: expected finite numbers"),
         ({"loss": "log loss"}, ["a"] * 8, "y: expected classes 0, 1, ...; got 'a'"),
-        ({"loss": "log loss"}, np.eye(8), "log loss: expected classes of which one is true"),
+        (
+            {"loss": "log loss"},
+            np.eye(8),
+            "log loss: expected one class per row, got several labels",
+        ),
         ({"loss": "log loss", "output": 0}, CLASSES, "output: the log loss takes"),
         ({"loss": "mse"}, CLASSES, "mse: the model has 3 outputs, and y has 1"),
         ({"loss": "log loss"}, CLASSES + 9, "y: expected classes 0 to 2, got 11"),
-        ({"loss": lambda *_: 0.0}, CLASSES, "loss: expected one for each row, shape"),
+        ({"loss": lambda *_: 0.0}, CLASSES, "loss: expected one per row, shape"),
     ],
 )
 def test_labels_that_do_not_fit(options: dict[str, Any], labels: Any, message: str) -> None:

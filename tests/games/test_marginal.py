@@ -90,7 +90,7 @@ def centred(rows: Floats) -> Floats:
 
 
 def test_a_model_that_depends_on_its_batch_is_found_out() -> None:
-    with pytest.warns(ShearWarning, match="depends on the rows beside it in its batch") as caught:
+    with pytest.warns(ShearWarning, match="depends on the other rows in its batch") as caught:
         Explainer(centred, ZEROS)(ROWS, budget=8)
     assert len(caught) == 1
 

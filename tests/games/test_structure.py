@@ -290,7 +290,9 @@ def test_trees_are_sampled_and_linear_models_stay_exact() -> None:
 
 @pytest.mark.parametrize("method", ["kernel", "leverage", "shear", "kriging"])
 def test_methods_that_do_not_know_hierarchies_name_those_that_do(method: str) -> None:
-    with pytest.raises(MethodError, match=r"does not know hierarchies .* auto, exact, permutation"):
+    with pytest.raises(
+        MethodError, match=r"does not support hierarchies .* auto, exact, permutation"
+    ):
         solved(random_table(6, 0), groups=NESTED, method=method)
 
 
@@ -305,11 +307,11 @@ def not_a_tree() -> Any:
     [
         (lambda: {"a": {"b": {}}, "c": [0]}, "group 'b' is empty"),
         (lambda: {"a": {"b": []}}, "group 0 needs a list of input columns"),
-        (lambda: {"a": {"b": [0, 1], "c": [1]}}, "column 1 is in the groups"),
+        (lambda: {"a": {"b": [0, 1], "c": [1]}}, "column 1 is in groups"),
         (lambda: {"a": {"b": [0]}, "c": {"b": [1]}}, "two features are called 'b'"),
         (lambda: {"a": {"b": None}}, "there is no column 'b'"),
-        (not_a_tree, r"linkage matrix \(4, 4\) of 5 columns, in which every column"),
-        (lambda: linkage(X[:, :3].T), r"linkage matrix \(4, 4\) of 5 columns"),
+        (not_a_tree, r"linkage matrix of 5 columns, of shape \(4, 4\), that joins every column"),
+        (lambda: linkage(X[:, :3].T), r"linkage matrix of 5 columns, of shape \(4, 4\)"),
     ],
 )
 def test_what_is_no_hierarchy_is_refused(groups: Callable[[], Any], says: str) -> None:
@@ -320,7 +322,7 @@ def test_what_is_no_hierarchy_is_refused(groups: Callable[[], Any], says: str) -
 def test_interactions_and_folds_without_a_hierarchy_are_refused() -> None:
     with pytest.raises(InputError, match="not defined for a hierarchy"):
         solved(random_table(6, 0), groups=NESTED, interactions=True)
-    with pytest.raises(InputError, match="no hierarchy; pass nested groups="):
+    with pytest.raises(InputError, match="no hierarchy; explain with nested groups="):
         solved(random_table(4, 0)).fold()
     with pytest.raises(InputError, match="expected a depth of 1, 2"):
         solved(random_table(6, 0), groups=NESTED).fold(0)

@@ -301,8 +301,8 @@ def test_an_explanation_says_what_it_has() -> None:
     answer = explain_game(value, players=8, interactions=3, interaction_index="STII", budget=100)
     assert (answer.interaction_index, answer.interaction_order) == ("STII", 3)
     frame = answer.to_frame(interactions=True)
-    assert list(frame) == ["row", "output", "size", "players", "value", "standard_error"]
-    assert frame.players[8] == "x0 x x1"
+    assert list(frame) == ["row", "output", "size", "features", "value", "standard_error"]
+    assert frame.features[8] == "x0 x x1"
     both = Explanation.concat([answer, answer[:1]])
     assert both.set_values is not None
     assert both.set_values.shape == (2, len(answer.interaction_sets))
@@ -321,7 +321,7 @@ def test_a_pair_that_may_be_zero_is_hatched() -> None:
     assert 0 < doubtful.sum() < doubtful.size
     ax = plots.interactions(answer, row=0)
     assert len(ax.patches) == doubtful.sum()
-    assert "hatched: the 95 % interval holds 0" in ax.get_xlabel()
+    assert "hatched: the 95 % interval contains 0" in ax.get_xlabel()
 
 
 def test_too_many_sets_are_an_error() -> None:

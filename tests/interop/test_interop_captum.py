@@ -282,10 +282,10 @@ def test_the_delta_is_what_values_miss_and_counts_a_player_once() -> None:
     ("options", "says"),
     [
         ({"inputs": [1.0]}, "inputs: expected a tensor"),
-        ({"inputs": (rows(2, 4), rows(3, 4))}, "inputs: expected tensors of the same number"),
+        ({"inputs": (rows(2, 4), rows(3, 4))}, "inputs: expected tensors with the same number"),
         ({"inputs": rows(0, 4)}, "inputs: expected tensors .* none of them empty"),
         ({"baselines": rows(2, 4)}, r"baselines: expected a number, .* got shape \(2, 4\)"),
-        ({"baselines": (0, 0)}, "baselines: expected one for each of the 1 tensors"),
+        ({"baselines": (0, 0)}, "baselines: expected one per tensor in inputs, 1"),
         ({"feature_mask": torch.full((1, 4), 0.5)}, "feature_mask: expected whole numbers"),
         ({"feature_mask": torch.zeros(5, dtype=torch.int64)}, r"int64 of shape \(5,\)"),
         ({"feature_mask": torch.arange(12).reshape(3, 4)}, "mask that differs from row to row"),
@@ -303,7 +303,7 @@ def test_what_is_wrong_is_said(options: dict[str, Any], says: str) -> None:
 
 @pytest.mark.parametrize("answer", [lambda x: x[0, :3], lambda x: x.sum(), lambda _: [1.0]])
 def test_an_output_for_every_row_is_needed(answer: Callable[[Tensor], Any]) -> None:
-    with pytest.raises(ModelError, match=r"forward_func: expected .*an output for each"):
+    with pytest.raises(ModelError, match=r"forward_func: expected .*one output per row"):
         Shapley(answer).attribute(rows(3, 4), n_samples=16)
 
 

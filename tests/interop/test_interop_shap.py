@@ -226,12 +226,12 @@ def test_a_clustering_of_columns_is_a_hierarchy_with_the_values_of_shap() -> Non
 @pytest.mark.parametrize(
     ("masker", "says"),
     [
-        (lambda: shap.maskers.Impute(table(5)), "Impute cannot be used here; pass background rows"),
-        (lambda: shap.maskers.Fixed(), "Fixed cannot be used here"),
+        (lambda: shap.maskers.Impute(table(5)), "Impute is not supported; pass background rows"),
+        (lambda: shap.maskers.Fixed(), "Fixed is not supported"),
         (lambda: shap.maskers.Composite(shap.maskers.Fixed()), "Composite .* a tuple of them"),
         (
             lambda: shap.maskers.OutputComposite(shap.maskers.Fixed(), product),
-            "OutputComposite cannot be used here",
+            "OutputComposite is not supported",
         ),
     ],
 )
@@ -292,10 +292,13 @@ def test_options_that_mean_the_same(theirs: dict[str, Any], ours: dict[str, Any]
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"link": "logit"}, "link='logit' is shap's; here, pass scale='log-odds'"),
-        ({"link": shap.links.logit}, "link= is shap's; here, pass scale='log-odds'"),
-        ({"algorithm": "tree"}, "algorithm='tree' is shap's; here, leave it out, since trees"),
-        ({"model_output": "raw"}, "model_output='raw' is shap's; here, pass scale='margin'"),
+        ({"link": "logit"}, "link='logit' is a shap option; here, pass scale='log-odds'"),
+        ({"link": shap.links.logit}, "link= is a shap option; here, pass scale='log-odds'"),
+        (
+            {"algorithm": "tree"},
+            "algorithm='tree' is a shap option; here, leave it out, since trees",
+        ),
+        ({"model_output": "raw"}, "model_output='raw' is a shap option; here, pass scale='margin'"),
         ({"feature_perturbation": "tree_path_dependent"}, "here, leave it and the background out"),
     ],
 )
@@ -307,14 +310,14 @@ def test_other_options_of_explainers_name_ours(options: dict[str, Any], message:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"nsamples": 500}, "nsamples=500 is shap's; here, pass budget=, which counts every model"),
-        ({"npermutations": 10}, "npermutations=10 is shap's; here, pass budget="),
-        ({"check_additivity": True}, "check_additivity=True is shap's; here, look at explanation.gap"),
-        ({"l1_reg": "aic"}, "l1_reg='aic' is shap's; here, leave it out, since all features count"),
-        ({"batch_size": 100}, "batch_size=100 is shap's; here, pass Explainer(..., batch_size=)"),
-        ({"outputs": [0, 2]}, "outputs= is shap's; here, pass Explainer(..., output=)"),
-        ({"main_effects": True}, "main_effects=True is shap's; here, pass interactions=True"),
-        ({"interactions": "all"}, "interactions: expected False, True for pairs of features, or the largest number"),
+        ({"nsamples": 500}, "nsamples=500 is a shap option; here, pass budget=, which counts every model"),
+        ({"npermutations": 10}, "npermutations=10 is a shap option; here, pass budget="),
+        ({"check_additivity": True}, "check_additivity=True is a shap option; here, look at explanation.gap"),
+        ({"l1_reg": "aic"}, "l1_reg='aic' is a shap option; here, leave it out, since all features count"),
+        ({"batch_size": 100}, "batch_size=100 is a shap option; here, pass Explainer(..., batch_size=)"),
+        ({"outputs": [0, 2]}, "outputs= is a shap option; here, pass Explainer(..., output=)"),
+        ({"main_effects": True}, "main_effects=True is a shap option; here, pass interactions=True"),
+        ({"interactions": "all"}, "interactions: expected False, True (pairs of features), or the largest size"),
     ],
 )  # fmt: skip
 def test_other_options_of_calls_name_ours(options: dict[str, Any], message: str) -> None:
@@ -383,7 +386,7 @@ def test_the_expected_value_is_that_of_every_explanation(background: Any) -> Non
 
 
 def test_without_background_rows_the_expected_value_is_that_of_an_explanation() -> None:
-    with pytest.raises(InputError, match=r"take that of an explanation, explainer\(rows\)"):
+    with pytest.raises(InputError, match=r"got none; try explainer\(rows\)"):
         explainer(background=0).expected_value  # noqa: B018
 
 
@@ -406,7 +409,7 @@ def test_trees_whose_rows_are_no_zeros_ask_for_an_explanation() -> None:
     words = pd.DataFrame({"plan": ["basic", "plus"] * 20, "age": np.arange(40.0)})
     encode = make_column_transformer((OneHotEncoder(), ["plan"]), remainder="passthrough")
     pipe = make_pipeline(encode, RandomForestRegressor(3, random_state=0)).fit(words, words.age)
-    with pytest.raises(InputError, match=r"take that of an explanation, explainer\(rows\)"):
+    with pytest.raises(InputError, match=r"got none; try explainer\(rows\)"):
         Explainer(pipe).expected_value  # noqa: B018
     assert Explainer(pipe)(words[:3]).expected_value == pytest.approx(19.5, abs=3)
 

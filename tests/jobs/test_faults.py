@@ -134,7 +134,7 @@ def test_control_c_has_no_traceback(moment: str) -> None:
     assert "Traceback" not in message
     assert "ignored" not in message
     if moment != "an import":
-        assert last == "stopped; what is finished is kept, and the same command goes on from there"
+        assert last == "stopped; finished parts are kept; run the same command again to continue"
 
 
 # Disks
@@ -233,7 +233,7 @@ def test_a_model_that_raises_on_one_row(undisturbed: pd.DataFrame) -> None:
     assert f"1 of {PARTS} shards failed: part-000005.parquet" in message
     assert "after 3 attempts: the model failed" in message
     assert "RuntimeError: cannot score this" in message
-    assert f"among all rows it is row {wrong}" in message
+    assert f"this is row {wrong}" in message
     assert len(values()) == ROWS - GROUP
     assert not list(Path("values").glob(".*.partial"))
     assert [entry["shard"] for entry in log() if entry["error"]] == ["part-000005.parquet"]

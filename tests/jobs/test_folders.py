@@ -75,7 +75,7 @@ def test_the_parts_are_what_an_explainer_returns_with_the_same_calibration(folde
     assert (summary.rows, summary.rows_before, summary.retries) == (ROWS, 0, 0)
     assert summary.evaluations == found["evaluations"].sum()
     assert list(parts()) == [f"part-{number:06}.parquet" for number in range(PARTS)]
-    with pytest.raises(InputError, match="the values are in the parts in"):
+    with pytest.raises(InputError, match="the values are in the files in"):
         _ = summary.explanation
 
 
@@ -399,11 +399,11 @@ def test_a_background_that_was_damaged_or_replaced_is_refused() -> None:
 def test_another_job_is_refused() -> None:
     explained()
     others: dict[str, dict[str, Any]] = {
-        "budget 22, and not 32": {"budget": 32},
-        "seed 0, and not 1": {"seed": 1},
-        'method "permutation", and not "kernel"': {"method": "kernel"},
-        "tol unset, and not 0.1": {"tol": 0.1},
-        'id_column "id", and not unset': {"id_column": None},
+        "budget 22 instead of 32": {"budget": 32},
+        "seed 0 instead of 1": {"seed": 1},
+        'method "permutation" instead of "kernel"': {"method": "kernel"},
+        "tol unset instead of 0.1": {"tol": 0.1},
+        'id_column "id" instead of unset': {"id_column": None},
         "another background": {"background": "median:train.parquet"},
     }
     for words, options in others.items():
@@ -562,7 +562,7 @@ def test_mistakes_leave_no_trace() -> None:
     mistakes: dict[str, dict[str, Any]] = {
         "model: there is no file score9.py": {"model": "score9.py:predict"},
         "data: there is no file or folder": {"data": "nothing"},
-        "data: there are no rows in the Parquet files of": {"data": "empty"},
+        "data: the Parquet files in": {"data": "empty"},
         r"have different columns \(k\)": {"data": "other"},
         "id: there is no column 'nr'": {"id_column": "nr"},
         "keep: there is no column 'nr'": {"keep": ("nr",)},
@@ -576,14 +576,14 @@ def test_mistakes_leave_no_trace() -> None:
         "there is no method 'magic'": {"method": "magic"},
         "shard_rows: expected at least 1": {"shard_rows": 0},
         "overwrite is for a file": {"overwrite": True},
-        "executor and log are for a folder": {"data": "rows/first.parquet", "large": False},
+        "executor and log are for large jobs": {"data": "rows/first.parquet", "large": False},
     }
     for words, options in mistakes.items():
         with pytest.raises(Exception, match=words) as raised:
             job(**options).run(progress=False, executor=InProcess())
         assert raised.type.__module__ == "shearshap.errors", raised
     assert not Path("values").exists()
-    assert "--workers is an option of large jobs" in refusal(
+    assert "--workers is only for large jobs" in refusal(
         "--data", "rows/first.parquet", "--workers", "2", out="v.csv"
     )
 
@@ -638,7 +638,7 @@ def test_no_folder_of_parts_is_one_that_is_read(folder: Path) -> None:
 def test_files_in_the_folder_that_are_not_of_the_job() -> None:
     assert "note" not in done()
     table().to_parquet("values/part-000099.parquet")
-    assert "also holds part-000099.parquet, not of this job" in done()
+    assert "also holds part-000099.parquet, which this job did not write" in done()
 
 
 # Files that were damaged

@@ -107,7 +107,7 @@ def test_the_file_says_how_it_was_made() -> None:
     wanted = {"version": __version__, "method": "exact", "budget": 8, "seed": 5, "rows": 3}
     assert wanted.items() <= known.items()
     assert known["background"] == "mode of the row of absent.csv"
-    assert known["players"] == ["a", "b", "s"]
+    assert known["features"] == ["a", "b", "s"]
 
 
 def test_csv_holds_the_same_columns() -> None:
@@ -251,7 +251,7 @@ def test_a_deadline_writes_the_rows_that_are_done(here: Path) -> None:
     check_partial("values.parquet", rows := len(written()))
     assert 0 < rows < 400
     assert text.startswith(f"rows        {rows} of many.csv, 2 features each\n")
-    assert f"note        the deadline of 0.4 s came after {rows} of 400 rows" in text
+    assert f"note        the deadline of 0.4 s was reached after {rows} of 400 rows" in text
     assert not Path("values.partial.parquet").exists()
     large = failed("slow.py:f", "many.csv", "--deadline", 0.4, out="parts/")
     assert large.startswith("deadline is for a file; stop a large job at any time")
@@ -279,8 +279,8 @@ def test_interactions_go_to_a_file_of_their_own() -> None:
     text = done("score.py:pairs", "rows.csv", *words)
     assert "\n            values.interactions.parquet, the interactions\n" in text
     found = pd.read_parquet("values.interactions.parquet")
-    assert list(found.columns) == ["row", "output", "player", "other", "value", "standard_error"]
-    pair = found[(found.player == "b") & (found.other == "s")]
+    assert list(found.columns) == ["row", "output", "feature", "other", "value", "standard_error"]
+    pair = found[(found.feature == "b") & (found.other == "s")]
     np.testing.assert_allclose(pair.value, [3, 0, 5], atol=1e-9)
     for _ in range(2):  # its own files are replaced
         done("score.py:pairs", "rows.csv", *words, out="values.csv")
@@ -294,8 +294,8 @@ def test_interactions_of_three_features() -> None:
     done("score.py:pairs", "rows.csv", *words)
     done("score.py:pairs", "rows.csv", *words, out="parts/")
     found = pd.read_parquet("values.interactions.parquet")
-    assert found["players"][:7].tolist() == ["a", "b", "s", "a x b", "a x s", "b x s", "a x b x s"]
-    np.testing.assert_allclose(found[found["players"] == "b x s"].value, [3, 0, 5], atol=1e-9)
+    assert found["features"][:7].tolist() == ["a", "b", "s", "a x b", "a x s", "b x s", "a x b x s"]
+    np.testing.assert_allclose(found[found["features"] == "b x s"].value, [3, 0, 5], atol=1e-9)
     pd.testing.assert_frame_equal(found, pd.read_parquet("parts/_interactions"))
 
 
@@ -376,7 +376,7 @@ model = Model()
 """)
     (here / "codes.csv").write_text("code,a\n07,3\n7,4\n")
     text = done("own.py:model", "codes.csv")
-    assert "background  the model's own, from its training rows\n" in text
+    assert "background  the model's background, from its training rows\n" in text
     assert "note        there are 2 rows\n" in text
     assert written()["value.a"].tolist() == [2, 3]
     assert written()["value.code"].tolist() == [10, 0]
@@ -424,12 +424,12 @@ def test_the_program_explains(
         ("score.py:predict", ("--groups", "pair=a,,b"), "groups: expected NAME=COLUMN,COLUMN"),
         ("score.py:predict", ("--groups", "one=a", "--groups", "one=b"), "groups: duplicate group 'one'"),
         ("score.py:predict", ("--groups", "no.json"), "groups: no.json cannot be read: "),
-        ("score.py:predict", ("--loss", "mse"), "loss: expected a loss and the label's column, or neither; got loss 'mse' and label None"),
+        ("score.py:predict", ("--loss", "mse"), "loss: expected both a loss and a label, or neither; got loss 'mse' and label None"),
         ("score.py:predict", ("--loss", "mse", "--label", "y"), "label: there is no column 'y' in rows.csv"),
-        ("score.py:predict", ("--semivalue", "owen"), "semivalue: expected shapley, banzhaf, or weights with commas between them; got 'owen'"),
-        ("score.py:predict", ("--interactions", "--semivalue", "banzhaf"), "interactions are those of the Shapley value"),
+        ("score.py:predict", ("--semivalue", "owen"), "semivalue: expected shapley, banzhaf, or weights separated by commas; got 'owen'"),
+        ("score.py:predict", ("--interactions", "--semivalue", "banzhaf"), "interactions are defined for Shapley values"),
         ("score.py:both", ("--output-names", "yes,yes"), "output-names: duplicate name 'yes'"),
-        ("score.py:both", ("--output-names", "yes,"), "output-names: expected names with commas between them; got 'yes,'"),
+        ("score.py:both", ("--output-names", "yes,"), "output-names: expected names separated by commas; got 'yes,'"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line_each(
@@ -462,7 +462,7 @@ def check_partial(path: str, rows: int) -> None:
 
 def finished_rows(message: str) -> int:
     """Return the number of rows that a message says are done."""
-    return int(message.partition("what was done before, ")[2].partition(" row")[0])
+    return int(message.partition("the finished rows (")[2].partition(")")[0])
 
 
 @pytest.mark.parametrize("out", ["values.parquet", "values.csv"])
@@ -471,8 +471,8 @@ def test_rows_that_were_done_outlive_a_model_that_fails(here: Path, out: str) ->
     message = failed("score.py:fails_late", "many.csv", *MEAN, out=out)
     assert message.startswith("the model failed on inputs of shape ")
     assert "RuntimeError: no 300 " in message
-    assert "(first on row 300 with 2 of 2 features present); what" in message
-    assert message.endswith(f" rows, is in {kept}")
+    assert "(first on row 300 with 2 of 2 features present); the finished rows (" in message
+    assert message.endswith(f") are in {kept}")
     assert 16 <= finished_rows(message) <= 300
     check_partial(kept, finished_rows(message))
     assert not (here / out).exists()
@@ -494,14 +494,14 @@ def test_rows_that_were_done_outlive_a_model_that_fails(here: Path, out: str) ->
 def test_rows_that_were_done_outlive_an_interrupt(here: Path) -> None:
     result = explain("score.py:stopped_late", "many.csv", *MEAN)
     assert (result.exit_code, result.stdout) == (130, "")
-    assert result.stderr.startswith("stopped; what was done before, ")
-    assert result.stderr.endswith(" rows, is in values.partial.parquet\n")
+    assert result.stderr.startswith("stopped; the finished rows (")
+    assert result.stderr.endswith(") are in values.partial.parquet\n")
     check_partial("values.partial.parquet", finished_rows(result.stderr))
     assert not (here / "values.parquet").exists()
 
     result = explain("score.py:stopped", "rows.csv")
     assert (result.exit_code, result.stdout) == (130, "")
-    assert result.stderr == "stopped; no file is left half written\n"
+    assert result.stderr == "stopped; no partial file was left\n"
 
 
 @pytest.mark.slow
@@ -526,7 +526,7 @@ def f(frame):
     command.send_signal(signal.SIGINT)
     _, message = command.communicate(timeout=180)
     assert command.returncode == 130
-    assert message.endswith(" rows, is in values.partial.parquet\n")
+    assert message.endswith(") are in values.partial.parquet\n")
     check_partial("values.partial.parquet", finished_rows(message))
 
 
@@ -542,7 +542,7 @@ def test_finished_rows_of_a_block_are_kept_too(monkeypatch: pytest.MonkeyPatch) 
 
     with monkeypatch.context() as patched:
         patched.setattr(Explainer, "stream", stream)
-        message = "the model broke; what was done before, 19 rows"
+        message = r"the model broke; the finished rows \(19\) are in "
         with pytest.raises(ModelError, match=message) as info:
             Job(
                 model="score.py:product",
@@ -556,7 +556,7 @@ def test_finished_rows_of_a_block_are_kept_too(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_model_that_ends_the_program_is_an_error(here: Path) -> None:
     assert failed("score.py:exits", "few.csv") == (
-        "the code of the model score.py:exits called exit (with 0); take the call out, or put it "
+        "the code of the model score.py:exits called exit (with 0); remove the call, or put it "
         "under if __name__ == '__main__'"
     )
     (here / "script.py").write_text("raise SystemExit\n")
@@ -648,7 +648,7 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_any_work(here: Path
         "x" * 300 + ".csv": "[Errno 36] File name too long",
     }
     if Path("/proc/self").is_dir():  # not even root can write there
-        places["/proc/values.parquet"] = "out: nothing can be written to the folder /proc: "
+        places["/proc/values.parquet"] = "out: the folder /proc cannot be written to: "
     for out, message in places.items():
         assert failed("no model", "few.csv", out=out).startswith(message)
     (here / "values.html").mkdir()
@@ -667,7 +667,7 @@ def test_a_full_disk_is_noticed_before_any_work(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(tables, "TemporaryFile", FullDisk)
     assert failed("no model", "few.csv") == (
-        "out: nothing can be written to the folder .: No space left on device"
+        "out: the folder . cannot be written to: No space left on device"
     )
 
 
@@ -683,7 +683,7 @@ def test_a_disk_that_runs_full_leaves_nothing_half_written(
 
     monkeypatch.setattr(writer, full)
     assert failed("score.py:product", "few.csv", out=out) == (
-        f"out: {out} cannot be written: No space left on device; no file is left half written"
+        f"out: {out} cannot be written: No space left on device; no partial file was left"
     )
     assert not list(here.glob("*.partial"))
 

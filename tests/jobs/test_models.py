@@ -89,7 +89,7 @@ def test_a_pickle_is_opened_only_when_it_is_trusted(pipeline: Path) -> None:
 def test_a_column_that_the_model_needs_is_named(pipeline: Path) -> None:
     people().to_csv("people.csv", index=False)
     message = failed(pipeline, "people.csv", "--trust", "--drop", "city")
-    assert message == "drop: the model takes column 'city'; expected one that it does not use"
+    assert message == "drop: expected a column that the model does not use, got 'city'"
     people().drop(columns="city").to_csv("people.csv", index=False)
     message = failed(pipeline, "people.csv", "--trust")
     assert message.startswith("data: people.csv: column 'city' is missing")
@@ -163,7 +163,7 @@ def test_an_onnx_file(here: Path) -> None:
     assert message.startswith("the model failed on inputs of shape (18, 1): ")
     (here / "holes.csv").write_text("a,b\n1,2\n3,NA\n")
     told = failed("model.onnx", "holes.csv")
-    assert told.startswith("data: holes.csv: row 1 is nan at column b (1 of 2 rows ")
+    assert told.startswith("data: holes.csv: row 1 has nan in column b (1 of 2 rows ")
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".json", ".cbm", ".onnx"])

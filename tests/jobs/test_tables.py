@@ -97,7 +97,7 @@ def test_an_index_without_a_name_is_left_out_and_told(here: Path) -> None:
     text = done("score.py:predict", "indexed.csv", "--background", "absent.csv")
     assert "rows        3 of indexed.csv, 3 features each\n" in text
     assert (
-        "note        the first column of indexed.csv has no name, as pandas' index has none, and is left out\n"
+        "note        the first column of indexed.csv has no name, like a saved pandas index, and is left out\n"
         in text
     )
     assert written()["value.a"].tolist() == [2, 4, 6]
@@ -107,7 +107,7 @@ def test_an_index_without_a_name_is_left_out_and_told(here: Path) -> None:
 def test_doubtful_cells_are_noted(here: Path) -> None:
     (here / "x.csv").write_text("a,b,s\n1,2,3\n2,3,?\n4,5,6")
     text = done("score.py:total", "x.csv")
-    assert "the last line of x.csv has no end; the file may have been cut" in text
+    assert "the last line of x.csv does not end with a line break; is the file truncated?" in text
     assert (
         "column 's' of x.csv is read as text: 2 of its 3 cells are numbers, but '?' is not" in text
     )
@@ -260,7 +260,7 @@ def test_nested_columns_are_refused_unless_they_are_dropped(cells: list[Any], ki
     told = failed("score.py:predict", "nested.parquet")
     assert told.startswith(f"column 'l' of nested.parquet holds {kind}")
     assert told.endswith(
-        ", and a feature is one number or one text in each row; make columns of it, or leave it out with --drop l"
+        ", but a feature is one number or text per row; split it into columns, or leave it out with --drop l"
     )
     done("score.py:predict", "nested.parquet", "--drop", "l")
 

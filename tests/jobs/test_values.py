@@ -110,7 +110,7 @@ def test_other_files_are_refused() -> None:
         assert refusal(name).startswith(f"values: {name} was not written by shear explain")
     assert refusal("no.parquet") == "values: there is no file no.parquet\n"
     assert refusal("score.py").startswith("values: expected a file that ends in ")
-    assert refusal("values.csv").startswith("values: a report needs facts that only Parquet can")
+    assert refusal("values.csv").startswith("values: a report needs metadata that only Parquet")
     assert refusal("parts").startswith(
         "values: parts is the folder of a large job; run its command"
     )

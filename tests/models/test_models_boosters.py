@@ -189,7 +189,7 @@ CASES: dict[str, tuple[Callable[[], Any], Claims]] = {
     "lightgbm goss": (lambda: light(LgbmC, TWO, data_sample_strategy="goss"), CHANCES),
     "lightgbm early stopping": (light_early, CHANCES),
     "lightgbm squares for classes": (lambda: light(LgbmC, TWO, objective="regression"), CHANCES),
-    "lightgbm logistic of one's own": (lambda: light(LgbmC, TWO, objective=logistic), scores("custom objective")),
+    "lightgbm logistic of one's own": (lambda: light(LgbmC, TWO, objective=logistic), scores("its objective is custom")),
     "lightgbm lambda": (lambda: light(LgbmR, TWO, objective="cross_entropy_lambda"), LAMBDA),
     "lightgbm regressor of chances": (lambda: light(LgbmR, TWO, objective="cross_entropy"), CHANCES),
     "lightgbm regressor of classes": (lambda: light(LgbmR, THREE, objective="multiclass", num_class=3), CHANCES),
@@ -299,7 +299,7 @@ def test_catboost_models_read_from_files(suffix: str, tmp_path: Any) -> None:
 def test_a_catboost_classifier_that_knows_no_classes(tmp_path: Any) -> None:
     cat(CatR, REAL).save_model(tmp_path / "numbers.cbm")
     model = CatC().load_model(tmp_path / "numbers.cbm")
-    check(model, scores("it knows no classes"), 1e-9)
+    check(model, scores("it was fitted without classes"), 1e-9)
 
 
 def test_names_of_boosters() -> None:

@@ -217,7 +217,7 @@ def test_the_generated_answer_is_the_models_own(
     model, tokenizer = pairs[kind]
     prompts = [PROMPT, "Where is Rome?"]
     explained = Explainer((model, tokenizer), groups="sentences")(prompts, answer=3)
-    assert explained.notes == ("The answer was generated, greedily, with at most 3 tokens.",)
+    assert explained.notes == ("The answer was generated greedily, with at most 3 tokens.",)
     ids = [np.array(tokenizer(prompt)["input_ids"]) for prompt in prompts]
     language = generation.LanguageModel(model, tokenizer)
     answers = language.generated(ids, 3, torch.device("cpu"))
@@ -334,7 +334,7 @@ def test_pipelines_half_precision_and_models_that_are_spread(
         ({}, "", " Italy", "rows: text 0 has no parts to explain: ''"),
         ({}, ["Rome", "  "], " Italy", "rows: text 1 has no parts to explain"),
         ({}, "Rome is", "", "answer: expected a text, got an empty one for prompt 0"),
-        ({}, ["Rome", "Oslo"], [" Italy"], "answer: expected a text, or 2 texts, one for each"),
+        ({}, ["Rome", "Oslo"], [" Italy"], "answer: expected a text, or 2 texts, one per prompt"),
         ({}, "Rome", 0, "answer: expected a positive integer, got 0"),
         ({}, "Rome is " * 200, " in", "tokens, and the model's context holds 256; shorten"),
         (
@@ -344,15 +344,15 @@ def test_pipelines_half_precision_and_models_that_are_spread(
             "groups: parts overlap: 'Rome i' and 'is'",
         ),
         ({"groups": [(0, 9)]}, "Rome is", " in", "expected a span (start, end) in a text of 7"),
-        ({"groups": {"a": "Oslo"}}, "Rome is", " in", "got 'Oslo', which is in it 0 times"),
-        ({"groups": [(0, 1), (1, 3)]}, "Rome is", " in", "the part 'R' has no token of its own"),
+        ({"groups": {"a": "Oslo"}}, "Rome is", " in", "got 'Oslo', which occurs 0 times"),
+        ({"groups": [(0, 1), (1, 3)]}, "Rome is", " in", "the part 'R' is only a piece of a token"),
         ({"groups": "messages"}, "Rome is", " in", "expected a chat or a Prompt for 'messages'"),
         ({"groups": "docs"}, "Rome is", " in", "groups: for texts, expected 'tokens', 'words'"),
         ({"output": 1}, "Rome is", " in", "expected None, 'tokens' or 'sentences', got 1"),
         ({"scale": "probability"}, "Rome is", " in", "the log-probability of an answer is"),
         ({"background": "mask"}, "Rome is", " in", "the tokenizer has no mask token; try"),
         ({"background": 0}, "Rome is", " in", "expected 'remove' or a text such as '...'"),
-        ({"loss": "mse"}, "Rome is", " in", "loss: expected a model of tables"),
+        ({"loss": "mse"}, "Rome is", " in", "loss: expected a model for tables"),
     ],
 )
 def test_bad_prompts(
@@ -370,7 +370,9 @@ def test_an_answer_that_has_other_tokens_after_its_prompt_is_noted(
     pairs: dict[str, tuple[Any, Any]],
 ) -> None:
     split = Explainer(pairs["gpt2"])("Where is R", answer="ome")
-    assert split.notes[0].startswith("The answer 'ome' has other tokens right after its prompt")
+    assert split.notes[0].startswith(
+        "The answer 'ome' was tokenised separately, since it has other tokens right"
+    )
     whole = Explainer(pairs["gpt2"])("Where is", answer=" Rome")
     assert not whole.notes
 

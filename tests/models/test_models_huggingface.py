@@ -140,13 +140,13 @@ def test_a_text_model_without_its_tokenizer_says_what_it_lacks(classifier: tuple
     from transformers import BertConfig, BertModel
 
     model, tokenizer = classifier
-    lacks_tokenizer = "reads texts by its tokenizer; pass both, Explainer((model, tokenizer))"
+    lacks_tokenizer = "needs its tokenizer; pass both, Explainer((model, tokenizer))"
     cases: list[tuple[Any, Any, Any, str]] = [
         (model, None, ["good"], lacks_tokenizer),
         (model, "[MASK]", pd.Series(["good"]), lacks_tokenizer),
-        (tokenizer, None, ["good"], "expected a classifier of texts with its tokenizer"),
-        ((tokenizer, model), None, ["good"], "expected a classifier of texts with its tokenizer"),
-        ([model, tokenizer], None, ["good"], "expected a classifier of texts with its tokenizer"),
+        (tokenizer, None, ["good"], "expected a text classifier with its tokenizer"),
+        ((tokenizer, model), None, ["good"], "expected a text classifier with its tokenizer"),
+        ([model, tokenizer], None, ["good"], "expected a text classifier with its tokenizer"),
         ((model, "bert-base"), None, ["good"], "got tuple of BertForSequenceClassification, str"),
     ]
     for wrong, background, texts, message in cases:
@@ -164,7 +164,7 @@ def test_labels_that_do_not_exclude_each_other(
     labels = Explainer(classifier, scale="probability")(["not bad"])
     wanted = torch.tensor(logits(classifier, [2, 11, 9, 3])).sigmoid()
     np.testing.assert_allclose(labels.predictions[0], wanted, atol=1e-6)
-    with pytest.raises(InputError, match="outputs are known to be labels of their own"):
+    with pytest.raises(InputError, match="outputs are known to be independent labels"):
         Explainer(classifier, scale="probability", multilabel=False)(["not bad"])
     monkeypatch.undo()
     stated = Explainer(classifier, scale="probability", multilabel=True)(["not bad"])
@@ -186,7 +186,9 @@ def test_texts_stop_at_the_deadline(
 
     texts = ["the film was good", "not bad", "great", "awful"] * 10
     hook = model.register_forward_pre_hook(tick)
-    with pytest.warns(ShearWarning, match=r"the deadline of 20 s came after \d+ of 40 texts"):
+    with pytest.warns(
+        ShearWarning, match=r"the deadline of 20 s was reached after \d+ of 40 texts"
+    ):
         part = Explainer((model, tokenizer))(texts, deadline=20)
     hook.remove()
     assert 1 <= len(part) < 40
@@ -202,7 +204,7 @@ def test_texts_carry_their_labels(classifier: tuple[Any, Any]) -> None:
     assert labelled.index.tolist() == [7, 9]
     assert labelled.index_name == "review"
     np.testing.assert_allclose(labelled.values, named.values, atol=1e-6)
-    with pytest.raises(InputError, match="index: expected 2 labels, one for each row, got 1"):
+    with pytest.raises(InputError, match="index: expected 2 labels, one per row, got 1"):
         Explainer(classifier)(texts, index=["a"])
 
 

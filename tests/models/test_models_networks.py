@@ -148,7 +148,7 @@ def warning_of(name: str) -> AbstractContextManager[object]:
     """Expect a warning of modules quantized dynamically: they round by the range of the batch."""
     if name != "quantized":
         return nullcontext()
-    return pytest.warns(ShearWarning, match="depends on the rows beside it in its batch")
+    return pytest.warns(ShearWarning, match="depends on the other rows in its batch")
 
 
 SLOW = ("compiled", "exported")
@@ -244,7 +244,7 @@ def test_log_sigmoids_have_no_scale_until_it_is_stated() -> None:
     net = nn.Sequential(body(1), nn.LogSigmoid())
     np.testing.assert_allclose(predictions(net), own_answer(net)[:, 0])
     with pytest.raises(
-        InputError, match=r"nothing says whether the model returns .* pass returns="
+        InputError, match=r"it is not known whether the model returns .* pass returns="
     ):
         predictions(net, scale="probability")
     stated = predictions(net, scale="probability", returns="margin")
@@ -270,8 +270,8 @@ def test_classes_that_sum_to_one_are_refused_until_they_are_stated(
     net = hidden_softmax().to(dtype)
     with pytest.raises(
         InputError,
-        match=rf"scale='{scale}': the model's 3 outputs lie in \[0, 1\] and sum to 1, as probabilities do, "
-        r"but nothing says what they are; pass returns='probability' if they are, or returns='margin' "
+        match=rf"scale='{scale}': the model's 3 outputs lie in \[0, 1\] and sum to 1, so they may be "
+        r"probabilities; pass returns='probability' if they are, or returns='margin' "
         r"if they are not \(and multilabel=True if",
     ):
         predictions(net, scale=scale)
@@ -346,7 +346,7 @@ def test_what_is_known_of_a_module_cannot_be_stated_otherwise() -> None:
         predictions(soft, scale="probability", returns="margin")
     with pytest.raises(
         InputError,
-        match="multilabel=True: the model's outputs are known to be classes of which one is true",
+        match="multilabel=True: the model's outputs are known to be exclusive classes",
     ):
         predictions(soft, scale="probability", multilabel=True)
     np.testing.assert_allclose(
@@ -365,7 +365,7 @@ def test_modules_without_numbers() -> None:
         InputError, match="lazy layers whose parameters do not exist yet; call it once"
     ):
         predictions(nn.Sequential(nn.LazyLinear(3), nn.ReLU()))
-    with pytest.raises(InputError, match="parameters on the device 'meta', which have no numbers"):
+    with pytest.raises(InputError, match="parameters on the device 'meta', which holds no numbers"):
         predictions(nn.Linear(4, 2, device="meta"))
 
 

@@ -79,7 +79,10 @@ def test_answers_of_functions(name: str) -> None:
             lambda x: pd.DataFrame({"label": ["yes"] * len(x)}),
             "returned (object|<U3|str) such as yes",
         ),
-        (lambda x: x.sum(), r"returned shape \(\) for \d+ rows, a single number; expected one for"),
+        (
+            lambda x: x.sum(),
+            r"returned shape \(\) for \d+ rows, a single number; expected one per row",
+        ),
         (lambda _: 3, r"returned shape \(\) for \d+ rows, a single number"),
         (lambda x: x.sum(axis=1) * 1j, "returned complex128"),
         (lambda x: x[:, 0].astype("datetime64[s]"), "returned datetime64"),
@@ -146,7 +149,9 @@ def test_scales_of_functions() -> None:
     np.testing.assert_allclose(found(chances, scale="log-odds"), odds, atol=1e-4)
     np.testing.assert_allclose(found(chances, scale="probability", returns="probability"), wanted)
     np.testing.assert_allclose(found(margins, returns="margin"), own)
-    with pytest.raises(InputError, match="say what they are by returns='probability' or"):
+    with pytest.raises(
+        InputError, match="pass returns='probability' or returns='margin' to say what they are, or"
+    ):
         found(margins, scale="probability")
     with pytest.raises(ModelError, match="scale='log-odds' needs probabilities"):
         found(margins, scale="log-odds")
@@ -160,8 +165,14 @@ def test_scales_of_functions() -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (nn.Linear, "model: expected a model, got the class Linear; pass an instance"),
-        (RandomForestClassifier, "got the class RandomForestClassifier; pass an instance"),
+        (
+            nn.Linear,
+            "model: expected a model, got the class Linear; pass a fitted or trained instance",
+        ),
+        (
+            RandomForestClassifier,
+            "got the class RandomForestClassifier; pass a fitted or trained instance",
+        ),
         ("model.onnx", "model: expected a torch.nn.Module, .* got str 'model.onnx'; load the file"),
         (Path("model.onnx"), r"got \w+Path 'model.onnx'; load the file first"),
         (None, "model: expected a torch.nn.Module, .* got NoneType"),

@@ -80,7 +80,7 @@ def test_log_odds_and_margins_of_a_classifier() -> None:
         np.testing.assert_allclose(margin.values, odds.values[:, :, 1], atol=1e-9)
     with pytest.raises(
         InputError,
-        match=r"one score for two classes, that of 'yes' \(1\), got 0; try scale='log-odds'",
+        match=r"the two classes have one score, that of 'yes' \(1\), got 0; try scale='log-odds'",
     ):
         explained(model, NUMBERS, scale="margin", output=0)
 
@@ -137,7 +137,7 @@ def test_missing_numbers_reach_models_that_take_them() -> None:
     np.testing.assert_allclose(
         mean.base_values[0], model.predict_proba(np.nanmean(rows, axis=0)[None])[0]
     )
-    with pytest.raises(InputError, match="rows: row 0 is nan at column 1"):
+    with pytest.raises(InputError, match="rows: row 0 has nan in column 1"):
         Explainer(nn.Linear(5, 1), np.zeros(5))(rows[:3])
 
 
@@ -185,7 +185,7 @@ def test_labels_are_explained_if_they_are_asked_for_with_a_warning() -> None:
         np.testing.assert_array_equal(answer.predictions, model.predict(NUMBERS[10:15]))
 
     words = LogisticRegression().fit(NUMBERS, WORDS)
-    message = r"the model returned (<U3|object) such as (no|yes); .* or a classifier itself"
+    message = r"the model returned (<U3|object) such as (no|yes); .* or pass the classifier itself"
     with pytest.raises(ModelError, match=message):
         explained(words.predict, NUMBERS)
     answer = explained(words.predict, NUMBERS, output=lambda labels: labels == "yes")
@@ -426,7 +426,7 @@ def test_transformers_after_one_another_and_those_that_do_not_tell() -> None:
         (OneHotEncoder(), "cannot find out which columns this"),
         (
             make_pipeline(OneHotEncoder(), LogisticRegression()).fit(frame, frame["member"]),
-            "this Pipeline ends in a model; pass its transformers alone, pipeline",
+            "this Pipeline ends in a model; pass only its transformers, pipeline",
         ),
     ):
         with pytest.raises(InputError, match=message):

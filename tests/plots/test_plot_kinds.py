@@ -366,8 +366,8 @@ def test_pictures_beside_their_highest_classes_on_one_scale() -> None:
 @pytest.mark.parametrize(
     ("picture", "options", "message"),
     [
-        (np.zeros((4, 1, 1, 5)), {}, "expected one picture, or one for each of 20 rows, got 4 pictures"),
-        (np.zeros((1, 5)), {"row": [0, 1]}, "picture: expected those of all 20 rows, got one"),
+        (np.zeros((4, 1, 1, 5)), {}, r"expected one picture, or one per row \(20\), got 4 pictures"),
+        (np.zeros((1, 5)), {"row": [0, 1]}, "picture: expected 20 pictures, one per row, got one"),
         (np.zeros((1, 5)), {"outputs": 0}, "outputs: expected a positive integer, got 0"),
         (np.zeros((1, 5)), {"outputs": ["class 9"]}, "there is no output 'class 9'"),
     ],
@@ -383,7 +383,11 @@ def test_rows_and_outputs_without_a_picture(picture: Any, options: Any, message:
     [
         (np.zeros(5), None, r"picture: expected \(height, width\), with channels .* got \(5,\)"),
         (np.zeros((5, 6, 7)), None, r"picture: expected 1, 3 or 4 channels, .* \(5, 6, 7\)"),
-        (np.zeros((3, 4)), None, "6 features are not 3 x 4 pixels; say which .*: mask="),
+        (
+            np.zeros((3, 4)),
+            None,
+            "6 features are not 3 x 4 pixels; pass mask=, the feature of each pixel",
+        ),
         (np.zeros((3, 4)), PATCHES, r"mask: expected the picture's 3 x 4, got \(8, 12\)"),
         (np.zeros((8, 12)), np.zeros((8, 12)), "mask: expected 6 features, as .* has, got 1"),
     ],
@@ -472,11 +476,11 @@ def test_bars_by_cohort() -> None:
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (lambda sample: plots.bar(sample, groups=["a"]), "groups: expected a label for each of 6 rows, got 1"),
+        (lambda sample: plots.bar(sample, groups=["a"]), "groups: expected 6 labels, one per row, got 1"),
         (lambda sample: plots.bar(sample, groups="shoes"), "groups: there is no feature 'shoes'"),
         (lambda _: plots.bar({}), "bar: expected 1 to 8 cohorts, got 0"),
         (lambda sample: plots.bar({str(at): sample for at in range(9)}), "1 to 8 cohorts, got 9"),
-        (lambda sample: plots.bar({"a": sample, "b": explanation(players=4)}), "cohorts of the same features"),
+        (lambda sample: plots.bar({"a": sample, "b": explanation(players=4)}), "cohorts with the same features"),
         (lambda sample: plots.bar({"a": sample.values}), "bar: expected a shearshap.Explanation, got ndarray"),
         (lambda _: plots.bar({"a": three_classes()}), "bar draws one output"),
     ],

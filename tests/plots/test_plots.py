@@ -316,7 +316,7 @@ def test_convergence_takes_budgets_and_each_rows_own_evaluations() -> None:
         ([explanation()], r"got \[Explanation"),
         (explanation(), "got Explanation"),
         ([explanation(), explanation(rows=2)], r"got values of shapes \(6, 5\), \(2, 5\)"),
-        ([explanation(), explanation(seed=1)], "got other base values or predictions"),
+        ([explanation(), explanation(seed=1)], "got different base values or predictions"),
     ],
 )
 def test_convergence_wants_the_same_rows(given: Any, message: str) -> None:
@@ -521,7 +521,7 @@ NONE_OF_THEM: Any = "none of them"
             "max_features: expected a positive integer",
         ),
         (lambda it: plots.bar(it, max_features=-1), "max_features: expected a positive integer"),
-        (lambda it: plots.bar(it[[]]), "bar: there is nothing to draw in an explanation of 0 rows"),
+        (lambda it: plots.bar(it[[]]), "bar: the explanation has no rows to draw"),
         (lambda it: plots.dependence(it, "height"), "feature: there is no feature 'height'; there"),
         (lambda it: plots.dependence(it, 5), r"feature: there is no feature 5; .* \(0 to 4\)"),
         (lambda it: plots.dependence(it, 0, cooperator="x"), "cooperator: there is no feature 'x'"),
@@ -667,7 +667,7 @@ def test_colours_by_the_american_name_and_by_an_explanation() -> None:
         for found, wanted in zip(dots(drawn), dots(same), strict=True):
             np.testing.assert_array_equal(found.get_facecolor(), wanted.get_facecolor())
     beeswarm: Any = plots.beeswarm
-    with pytest.raises(InputError, match="color= is shap's; here, there is no such option"):
+    with pytest.raises(InputError, match="color= is a shap option; it does not exist here"):
         beeswarm(sample, color="red")
 
 

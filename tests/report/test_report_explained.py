@@ -107,7 +107,7 @@ def test_all_rows_are_in_the_page_and_their_numbers_add_up() -> None:
     )
     text = html(explained)
     index, blocks = rows_of(text)
-    assert "All rows are in this page (" in text
+    assert "All rows are on this page (" in text
     assert index["label"] == "id"
     assert index["labels"] == explained.index.tolist()
     assert [len(block["rows"]) for block in blocks] == [500, 500, 200]
@@ -132,7 +132,7 @@ def test_a_page_has_a_bound_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None
     index, blocks = rows_of(text)
     held = len(index["labels"])
     assert 50 < held < 1000
-    assert f"{held:,} of the 3,000 rows, evenly taken, are in this page (" in text
+    assert f"{held:,} of the 3,000 rows, evenly spaced, are on this page (" in text
     assert sum(len(block["rows"]) for block in blocks) == held
     assert (index["labels"][0], index["labels"][-1]) == ("0", "2999")
     data = re.findall(r'<script type="application/json" class="rows-.*?</script>', text)
@@ -488,5 +488,5 @@ def test_it_prints_the_row_that_is_shown(driver: "Chrome", path: Path) -> None:
     text = " ".join(" ".join(sheet.extract_text() for sheet in pages).split())
     assert text.count("customer-") == 1
     assert "What the numbers mean" in text
-    assert "No causes." in text
+    assert "Not causes." in text
     assert len(pages) < 12

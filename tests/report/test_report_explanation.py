@@ -85,7 +85,7 @@ def test_a_page_of_many_texts_has_a_bound_and_says_so(tmp_path: Path) -> None:
     answer = explained(["a bad film"] * 230)
     page = answer.to_html(tmp_path / "why.html").read_text(encoding="utf-8")
     assert page.count('class="shear-passage"') == 200
-    assert "The first 200 of 230 texts are in this page" in page
+    assert "The first 200 of 230 texts are on this page" in page
 
 
 def test_rows_get_the_report_of_a_file(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_rows_are_taken_of_every_array(rows: Any, outputs: int | None) -> None:
 
 def test_players_stay_together() -> None:
     for key in ((0, 1), (slice(None), "x0"), (slice(None), [0, 1], 0), (0, slice(None), 0, 0)):
-        with pytest.raises(InputError, match="an explanation is indexed by rows, and keeps all"):
+        with pytest.raises(InputError, match="an explanation is indexed by rows and keeps all"):
             full()[key]
 
 
@@ -213,7 +213,7 @@ def test_the_names_of_shap_can_be_read() -> None:
     assert whole.compute_time == 2.5
     assert same((whole.lower_bounds, whole.upper_bounds), whole.interval())
     assert replace(whole, standard_errors=None).upper_bounds is None
-    with pytest.raises(InputError, match="the rows differ in it; take base_values"):
+    with pytest.raises(InputError, match="it differs between rows; use base_values"):
         _ = whole.expected_value
     assert replace(whole, base_values=np.full(3, 0.25)).expected_value == 0.25
     several = replace(full(outputs=2), base_values=np.tile([0.25, 0.75], (3, 1)))
@@ -279,7 +279,7 @@ def test_parts_of_other_players_or_outputs_are_refused() -> None:
         explanation(outputs=2),
         replace(explanation(outputs=1), output_names=["output"]),
     ):
-        with pytest.raises(InputError, match="expected parts of the same outputs; part 0 has"):
+        with pytest.raises(InputError, match="expected parts with the same outputs; part 0 has"):
             Explanation.concat([part, several])
 
 
@@ -611,7 +611,7 @@ def test_interactions_have_a_line_for_each_pair(backend: Any, outputs: int | Non
                     assert pairs is not None
                     assert errors is not None
                     assert next(found) == {
-                        "row": f"id-{row}", "output": name, "player": f"player {first}",
+                        "row": f"id-{row}", "output": name, "feature": f"player {first}",
                         "other": f"player {second}", "value": pairs[row, first, second],
                         "standard_error": errors[row, first, second],
                     }  # fmt: skip

@@ -191,10 +191,13 @@ def test_cohorts_may_overlap() -> None:
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (["a", "b"], "groups: expected a label for each of 5 rows, got 2"),
+        (["a", "b"], "groups: expected 5 labels, one per row, got 2"),
         ("age", "groups: there is no feature 'age'; there are x0, x1, x2"),
-        (7, "groups: expected a label for each row, or the name of a feature, got 7"),
-        ({"a": [0, 1]}, r"an array of bool of shape \(5,\), got int64 of shape \(2,\)"),
+        (7, "groups: expected one label per row, or the name of a feature, got 7"),
+        (
+            {"a": [0, 1]},
+            r"a boolean array of shape \(5,\) for each cohort, got int64 of shape \(2,\)",
+        ),
         ({"a": np.zeros(5, dtype=bool)}, "cohorts of at least one row; there are none in a"),
     ],
 )
@@ -204,7 +207,7 @@ def test_wrong_cohorts_are_told(groups: Any, message: str) -> None:
 
 
 def test_a_player_without_data_makes_no_cohorts() -> None:
-    with pytest.raises(InputError, match="does not know what 'x0' holds; pass labels"):
+    with pytest.raises(InputError, match="the explanation has no data for 'x0'; pass labels"):
         replace(drawn(5), data=None).by("x0")
 
 

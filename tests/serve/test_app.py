@@ -879,7 +879,7 @@ def test_the_page_asks_for_the_token(driver: "Chrome", guarded: httpx.Client) ->
     field.send_keys("a wrong one")
     driver.find_element("css selector", "#login button").click()
     wait_for(driver.find_element("id", "problem").is_displayed)
-    assert driver.find_element("id", "problem").text == "That is not the token of this service."
+    assert driver.find_element("id", "problem").text == "This token is not valid for this service."
     field.clear()
     field.send_keys(TOKEN)
     driver.find_element("css selector", "#login button").click()

@@ -525,7 +525,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "text of catboost": (
         lambda: catboost_of("text", PAIRS, "text_features"),
-        "it has features of text or embeddings",
+        "it has text or embedding features",
     ),
     "init": (
         lambda: BOOSTING(n_estimators=2, init=LinearRegression()).fit(X, Y),

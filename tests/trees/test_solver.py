@@ -402,7 +402,7 @@ def test_trees_stop_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ExactSum, "explained", slow)
     model = RandomForestRegressor(**FEW).fit(ROWS, REAL)
-    with pytest.warns(ShearWarning, match="the deadline of 10 s came after 10 of 30 rows"):
+    with pytest.warns(ShearWarning, match="the deadline of 10 s was reached after 10 of 30 rows"):
         part = Explainer(model, ROWS[:7])(ROWS[10:40], deadline=10)
     assert part.method == METHOD
     assert watch.now <= 11

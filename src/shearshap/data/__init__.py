@@ -89,7 +89,7 @@ def _made_columns(groups: Any) -> Groups:
     """Return groups: of a fitted transformer, the columns it makes of each input."""
     if hasattr(groups, "steps") and not hasattr(groups, "transform"):
         raise InputError(
-            "groups: this Pipeline ends in a model; pass its transformers alone, pipeline[:-1]"
+            "groups: this Pipeline ends in a model; pass only its transformers, pipeline[:-1]"
         )
     if not hasattr(groups, "fit_transform"):
         return groups  # type: ignore[no-any-return]
@@ -113,7 +113,7 @@ def _encode_one(
 
     named = replace(grouping, columns=tuple(frame.columns))
     if len(frame) == 0 or not frame.columns:
-        raise InputError(f"rows: there is nothing to explain in a frame of shape {frame.shape}")
+        raise InputError(f"rows: expected rows and columns, got a frame of shape {frame.shape}")
     if model.takes_frames:
         order = trained_order(frame, model.feature_names or frame.columns, "rows")
         layout = FrameLayout(order, column_labels(rows, "rows"))

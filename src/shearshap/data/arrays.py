@@ -481,8 +481,8 @@ def _parsed_parts(background: Any, inputs: int, seed: int) -> list[ParsedBackgro
     parsed = [parse_background(part, seed) for part in _background_parts(background, inputs)]
     if any(part.weights is not None for part in parsed):
         raise InputError(
-            "background: the rows of shap.kmeans have weights, which inputs of a tuple cannot "
-            "have; pass a sample of rows"
+            "background: the rows of shap.kmeans have weights, which are not supported for a "
+            "tuple of inputs; pass a sample of rows"
         )
     return parsed
 
@@ -494,7 +494,7 @@ def _background_parts(background: Any, inputs: int) -> tuple[Any, ...]:
 
     if not isinstance(background, tuple) or not background:
         raise InputError(
-            f"background: the rows are a tuple of {inputs} inputs; pass a tuple of as many "
+            f"background: the rows are a tuple of {inputs} inputs; pass a tuple of {inputs} "
             "backgrounds"
         )
     if starts_with_name(background) and len(background) > 1 and isinstance(background[1], tuple):

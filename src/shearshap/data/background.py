@@ -106,23 +106,25 @@ Points = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 class Conditional:
     """A background for features that move together: absent ones are drawn given the present ones.
 
-    The distribution is fitted to training rows, once for each seed of an explainer. The model only
-    gets values that the training rows have; but "gaussian" draws any numbers for arrays of floats.
+    The distribution is fitted to training rows, once per seed of an explainer. The model only gets
+    values that occur in the training rows, except with "gaussian", which draws any numbers for
+    arrays of floats.
 
     Parameters
     ----------
     train
         Training rows: an array, a tensor or a frame, with the columns of the rows to explain.
     kind
-        "copula" (default): a Gaussian copula, for columns of any kind. Of equal values, such as
-        categories, each owns an interval of the normal scale as wide as its share of the training
-        rows. Categories without an order are ordered by their rows' mean on the first principal
-        component of all columns. "gaussian": columns of numbers with a normal distribution.
-        "empirical": the training rows nearest in the present features, weighted by a kernel.
-        "learned": a small network that predicts each column from any others. A note says if the
-        copula predicts held-out rows better.
+        - "copula" (default): a Gaussian copula, for columns of any kind. A value that many rows
+          share, such as a category, takes an interval of the normal scale as wide as its share of
+          the training rows. Unordered categories are ordered by the mean of their rows on the first
+          principal component of all columns.
+        - "gaussian": a normal distribution, for columns of numbers
+        - "empirical": the training rows nearest in the present features, weighted by a kernel
+        - "learned": a small network that predicts each column from any other columns. A note says
+          if the copula predicts held-out rows better.
     samples
-        Draws of the absent features. Standard errors count them, and all evaluations are counted.
+        Draws of the absent features. Standard errors take the draws into account.
     """
 
     train: Any
@@ -135,7 +137,7 @@ class Conditional:
         """Check the kind and the number of samples."""
         if self.kind not in KINDS:
             kinds = ", ".join(map(repr, KINDS))
-            raise InputError(f"Conditional: expected the kind {kinds}; got {self.kind!r}")
+            raise InputError(f"Conditional: expected kind to be {kinds}; got {self.kind!r}")
         is_integer = isinstance(self.samples, int) and not isinstance(self.samples, bool)
         if not is_integer or self.samples < 2:
             raise InputError(f"Conditional: expected 2 or more samples, got {self.samples!r}")
@@ -295,8 +297,8 @@ def _parse_rows(background: Any, seed: int) -> ParsedBackground:
     rows, weights, _ = _rows_and_weights(background[1])
     if weights is not None:
         raise InputError(
-            f"background: the rows of shap.kmeans have weights, which {name!r} does not take into "
-            f"account; pass {_example(name)} of the rows that it was made of"
+            f"background: the rows of shap.kmeans have weights, which {name!r} ignores; pass "
+            f"{_example(name)} with the original rows"
         )
     default = DEFAULT_CENTRES if name == "kmeans" else DEFAULT_ROWS
     count = background[2] if len(background) == 3 else default
@@ -318,9 +320,7 @@ def _example(name: str) -> str:
 
 def _name_error(name: str) -> InputError:
     if name in STATISTICS or name in CHOICES:
-        return InputError(
-            f"background: {name!r} alone does not say of which rows; pass {_example(name)}"
-        )
+        return InputError(f"background: {name!r} needs rows; pass {_example(name)}")
     known = ", ".join(_example(each) for each in (*CHOICES, *STATISTICS))
     return InputError(
         f"background: expected rows, such as X_train, or one of {known}; got {name!r}"
@@ -419,8 +419,8 @@ def _rows_and_weights(background: Any) -> tuple[Any, NDArray[np.float64] | None,
         return _masker_rows(background), None, True
     if names:
         raise InputError(
-            f"background: shap's {names[0]} cannot be used here; pass background rows, for a tuple "
-            "of inputs a tuple of them, and groups= for patches of an image"
+            f"background: shap's {names[0]} is not supported; pass background rows (for several "
+            "inputs a tuple of them), and groups= for image patches"
         )
     return background, None, False
 
@@ -450,8 +450,8 @@ def _masker_rows(masker: Any) -> Any:
     """Return the background rows of `shap.maskers.Independent` or `Partition`."""
     if masker.partition is not None:
         raise InputError(
-            f"background: the partition of shap's {type(masker).__name__} cannot be used here; "
-            "pass its rows, and groups="
+            f"background: the partition of shap's {type(masker).__name__} is not supported; pass "
+            "its rows, and groups="
         )
     return _named(masker.data, masker.feature_names if masker.output_dataframe else None)
 

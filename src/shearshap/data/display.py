@@ -230,8 +230,7 @@ def row_labels(frame: Frame | None, index: Index, rows: int) -> tuple[NDArray[An
     if isinstance(index, str):
         if frame is None:
             raise InputError(
-                f"index: the rows are not a frame with a column {index!r}; pass a label for each "
-                "row"
+                f"index: the rows are not a frame with a column {index!r}; pass one label per row"
             )
         if index not in frame.columns:
             known = ", ".join(frame.columns)
@@ -259,13 +258,13 @@ def without_column(rows: Any, name: str, argument: str) -> Any:
 
 def _checked_labels(index: Any, rows: int) -> NDArray[Any]:
     if not isinstance(index, Iterable):
-        raise InputError(f"index: expected a column's name or a label for each row, got {index!r}")
+        raise InputError(f"index: expected a column's name or one label per row, got {index!r}")
     labels = label_array(index)
     if labels is index:
         labels = labels.copy()  # the explanation's own: the user may write into the array
     if labels.shape != (rows,):
         shown = f"shape {labels.shape}" if labels.ndim > 1 else len(labels)
-        raise InputError(f"index: expected {rows} labels, one for each row, got {shown}")
+        raise InputError(f"index: expected {rows} labels, one per row, got {shown}")
     return labels
 
 

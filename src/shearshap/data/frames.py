@@ -109,8 +109,8 @@ def column_labels(rows: Any, argument: str) -> Labels | None:
     names = [str(label) for label in labels]
     if len(others) < len(labels) or len(set(names)) < len(names):
         raise InputError(
-            f"{argument}: column names must be all strings or all of another kind, and no two of "
-            f"them alike, got {others[0]!r} among {', '.join(map(repr, labels[:8]))}; try "
+            f"{argument}: column names must be unique, and all strings or all of another type; "
+            f"got {others[0]!r} among {', '.join(map(repr, labels[:8]))}; try "
             "frame.columns.astype(str)"
         )
     return Labels(rows.columns, {name: place for place, name in enumerate(names)})
@@ -195,8 +195,8 @@ def _check_columns(frame: Frame, wanted: Sequence[str], argument: str) -> None:
     unused = [name for name in frame.columns if name not in useful]
     if unused:
         raise InputError(
-            f"{argument}: unexpected column {unused[0]!r}; drop what the model does not take, or "
-            f"pass index= for the rows' labels: {unused[:8]}"
+            f"{argument}: unexpected column {unused[0]!r}; drop columns that the model does not "
+            f"take, or pass index= for row labels: {unused[:8]}"
         )
 
 
@@ -325,8 +325,8 @@ def in_common_types(rows: Frame, background: Frame) -> tuple[Frame, Frame]:
         pair = _in_one_type(rows[name], background[name])
         if pair is None:
             raise InputError(
-                f"background: column {name!r} is {background[name].dtype}, and {rows[name].dtype} "
-                "in the rows; give both the same type"
+                f"background: column {name!r} is {background[name].dtype}, but "
+                f"{rows[name].dtype} in the rows; give both the same type"
             )
         pairs.append(pair)
     ours = with_columns(rows, [first for first, _ in pairs])

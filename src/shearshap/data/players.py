@@ -132,7 +132,7 @@ def _numbered(group: Any, columns: Sequence[str], inputs: int) -> list[Any]:
 
     members = [group] if isinstance(group, str | int | np.integer) else group
     if not isinstance(members, Iterable):
-        raise InputError(f"groups: a group's columns are a list of numbers or names, got {group!r}")
+        raise InputError(f"groups: expected a list of column numbers or names, got {group!r}")
     return [_number(each, columns) if isinstance(each, str) else each for each in members]
 
 
@@ -155,8 +155,8 @@ def _completed(groups: dict[Any, Any], inputs: int, columns: Sequence[str]) -> d
         name = columns[column] if columns else f"x{column}"
         if name in groups:
             raise InputError(
-                f"groups: group {name!r} has the name of a column that is not in it; add the "
-                "column, or rename the group"
+                f"groups: group {name!r} is named like a column outside it; add the column, or "
+                "rename the group"
             )
         complete[name] = [column]
     return complete
@@ -209,7 +209,9 @@ def flattened(groups: Any) -> tuple[dict[str, Any], Paths]:
             name = str(key)
             if isinstance(inside, Mapping):
                 if not inside:
-                    raise InputError(f"groups: group {name!r} is empty; give it columns or groups")
+                    raise InputError(
+                        f"groups: group {name!r} is empty; add columns or groups to it"
+                    )
                 add(inside, (*path, name))
                 continue
             if name in flat:
@@ -237,9 +239,9 @@ def _clusters(linkage: Any, names: Sequence[str]) -> Paths:
     )
     if not is_tree:
         raise InputError(
-            f"groups: expected the linkage matrix ({count - 1}, 4) of {count} columns, in which "
-            f"every column and cluster is joined once, got an array {joined.shape[0]} x 4 that is "
-            "not a tree; try scipy.cluster.hierarchy.linkage"
+            f"groups: expected a linkage matrix of {count} columns, of shape ({count - 1}, 4), "
+            f"that joins every column and cluster once; got one of shape ({joined.shape[0]}, 4) "
+            "that does not; try scipy.cluster.hierarchy.linkage"
         )
     members = [[column] for column in range(count)]
     paths: list[list[str]] = [[] for _ in names]
@@ -257,7 +259,7 @@ def _clusters(linkage: Any, names: Sequence[str]) -> Paths:
 def patches(height: int, width: int, *, size: int | tuple[int, int]) -> NDArray[np.int64]:
     """Return a mask of an image's patches, for `groups` and `plots.image`.
 
-    Patches are numbered line by line. `patches(4, 5, size=2)` has smaller ones at the edge:
+    Patches are numbered line by line. `patches(4, 5, size=2)` has smaller patches at the edge:
 
         0 0 1 1 2
         0 0 1 1 2
@@ -267,15 +269,15 @@ def patches(height: int, width: int, *, size: int | tuple[int, int]) -> NDArray[
     Parameters
     ----------
     height
-        Of the image, in pixels.
+        The height of the image, in pixels.
     width
-        Of the image, in pixels.
+        The width of the image, in pixels.
     size
         The side of a patch, in pixels, or its height and width.
 
     Returns
     -------
-    The number of each pixel's patch, (height, width).
+    The number of each pixel's patch, an array (height, width).
     """
     sides = (size, size) if np.ndim(size) == 0 else tuple(np.ravel(size).tolist())
     lengths = (height, width, *sides)
@@ -327,8 +329,8 @@ def _over_channels(mask: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[n
     is_last = mask.shape in (shape[:-1], (*shape[:-1], 1))
     if is_first and is_last:
         raise InputError(
-            f"groups: a mask of shape {mask.shape} does not say which axis of {shape} is that of "
-            f"the channels; pass one of shape {shape}"
+            f"groups: a mask of shape {mask.shape} does not show which axis of {shape} holds the "
+            f"channels; pass one of shape {shape}"
         )
     if is_first:
         return np.broadcast_to(mask, shape)
@@ -342,7 +344,7 @@ def _from_mask(mask: NDArray[np.int64]) -> NDArray[np.int64]:
     lowest = int(mask.min())
     if lowest < 0:
         raise InputError(
-            f"groups: a mask numbers its features from 0, or from 1, got {lowest} to "
+            f"groups: expected a mask with features numbered from 0 or 1, got {lowest} to "
             f"{int(mask.max())}"
         )
     _, owner = np.unique(mask.reshape(-1), return_inverse=True)
@@ -374,14 +376,14 @@ def _from_lists(lists: list[list[Any]], inputs: int) -> NDArray[np.int64]:
         column = int(claims.argmax())
         players = [player for player, own in enumerate(lists) if column in own]
         raise InputError(
-            f"groups overlap: input column {column} is in the groups {players}; list "
-            "each column once, or pass a mask as an array"
+            f"groups overlap: input column {column} is in groups {players}; list each column "
+            "once, or pass a mask as an array"
         )
     if (claims == 0).any():
         missing = np.flatnonzero(claims == 0)
         raise InputError(
             f"groups are incomplete: input columns {missing[:8].tolist()} are not in any group "
-            f"({missing.size} in all); put each into a group, which may have one column"
+            f"({missing.size} in all); put each into a group; a group may have one column"
         )
 
     owner = np.empty(inputs, np.int64)

@@ -166,8 +166,8 @@ def _category_hint(rows: Frame, background: Frame) -> str:
         return ""
     listed = ", ".join(names[:8])
     return (
-        f"The background has categories in {listed}, and the rows have not: give the rows the "
-        "background's types, as rows.astype(background.dtypes) does in pandas."
+        f"The background has categories in {listed}, but the rows do not: convert the rows, in "
+        "pandas with rows.astype(background.dtypes)."
     )
 
 
@@ -201,8 +201,8 @@ def _numbers_of_both(
             continue
         if kind == "gaussian":
             raise InputError(
-                f"background: column {name!r} is {train[name].dtype}, and the kind 'gaussian' "
-                "needs numbers; try Conditional(train, kind='copula')"
+                f"background: column {name!r} is {train[name].dtype}, but kind='gaussian' needs "
+                "numbers; try Conditional(train, kind='copula')"
             )
         values = hashable_values(train[name])
         position = {value: at for at, value in enumerate(_own_order(train[name]))}
@@ -219,8 +219,8 @@ def _numbers_of_both(
         if unknown:
             raise InputError(
                 f"rows: row {unknown[0]} has {cells[unknown[0]]!r} in column {name!r}, which no "
-                f"training row of Conditional has ({len(unknown)} of {len(cells)} rows); add such "
-                "rows to the training rows"
+                f"training row of Conditional has ({len(unknown)} of {len(cells)} rows); add "
+                "such rows to the training data"
             )
         tables[1][:, place] = [position[value] for value in cells]
     return tables
@@ -459,11 +459,11 @@ def _source(rows: Any, explained: Frame, labels: Labels | None) -> Frame:
         return _frame_of_cells(rows, explained, labels)
     if frame.implementation != explained.implementation:
         raise InputError(
-            f"background: expected a {explained.implementation} frame, as the rows are, got "
-            f"a {frame.implementation} frame"
+            f"background: expected a {explained.implementation} frame, like the rows, got a "
+            f"{frame.implementation} frame"
         )
     if len(frame) == 0:
-        raise InputError("background: there are no rows in the frame")
+        raise InputError("background: the frame has no rows")
     return aligned(frame, explained.columns, "background")
 
 

@@ -97,7 +97,7 @@ def checked_rows(
         )
     if table.numel() == 0:
         raise InputError(
-            f"{argument}: there is nothing to explain in an array of shape {tuple(table.shape)}"
+            f"{argument}: expected rows and columns, got an array of shape {tuple(table.shape)}"
         )
     if not missing:
         check_finite(table, argument, columns)
@@ -162,7 +162,7 @@ def _in_type_of_torch(array: NDArray[Any], argument: str) -> NDArray[Any]:
             pass
     raise InputError(
         f"{argument}: expected numbers, got an array of {array.dtype}; pass a frame, or encode "
-        "what is not a number"
+        "the other values"
     )
 
 
@@ -183,7 +183,7 @@ def check_finite(rows: Tensor, argument: str, columns: Sequence[str] = ()) -> No
     count = int(wrong.flatten(1).any(dim=1).sum())
     others = f" ({count} of {len(rows)} rows are not finite)" if len(rows) > 1 else ""
     raise InputError(
-        f"{argument}: row {row} is {number} at column {column}{others}; fill in or drop missing "
+        f"{argument}: row {row} has {number} in column {column}{others}; fill in or drop missing "
         "values first"
     )
 
@@ -192,7 +192,7 @@ def check_range(numbers: Tensor) -> None:
     """Raise if numbers are so large that the difference of two may not be finite."""
     if not can_be_subtracted(numbers):
         raise InputError(
-            f"rows or background: there are numbers too large for the model's {numbers.dtype}"
+            f"rows or background: some numbers are too large for the model's {numbers.dtype}"
         )
 
 
@@ -215,8 +215,8 @@ def check_exact(numbers: NDArray[Any]) -> None:
 def inexact_error(place: str) -> InputError:
     """Return the error for integers, at a place, that floating numbers cannot hold exactly."""
     return InputError(
-        f"background: {place} integers beyond 2^53, which floating numbers cannot hold exactly; "
-        "pass rows and background as integers, as with ('mode', rows)"
+        f"background: {place} integers beyond 2^53, which floats cannot hold exactly; pass rows "
+        "and background as integers, as with ('mode', rows)"
     )
 
 

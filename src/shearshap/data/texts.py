@@ -53,10 +53,10 @@ STAYS = "system"  #: the role of messages that stay unless they are asked for
 
 @dataclass(frozen=True)
 class Prompt:
-    r"""A prompt made of a template and its fields; what is explained is the fields.
+    r"""A prompt made of a template and fields; only the fields are explained.
 
     The words of the template always stay. `groups` chooses the fields to explain: None takes all
-    of them, "documents" the items of that field, ["documents", "examples"] those of two, and
+    of them, "documents" the items of that field, ["documents", "examples"] the items of both, and
     ("documents", "sentences") the sentences of each document, in groups by document. A prompt may
     also be the content of a message of a chat.
 
@@ -64,12 +64,12 @@ class Prompt:
     ----------
     template
         A text with the names of fields in braces, such as "{documents}\n\nQuestion: {question}".
-        Two braces stand for one.
+        Write a literal brace twice.
     fields
         The text of each field, or a list of texts, such as retrieved documents or examples, each
         of which is a part.
     separator
-        Stands between the items of a list.
+        The text between the items of a list.
     """
 
     template: str
@@ -91,7 +91,7 @@ class Prompt:
                 continue
             if name not in self.fields:
                 raise InputError(
-                    f"Prompt: expected a field {name!r}, as the template has, got "
+                    f"Prompt: expected the template's field {name!r}, got "
                     f"{', '.join(self.fields) or 'none'}"
                 )
             used.add(name)
@@ -195,8 +195,8 @@ def _chat_passage(messages: Any, number: int, chat_text: Callable[[Any], str]) -
         start = text.find(own.text, end)
         if start < 0:
             raise InputError(
-                f"rows: message {place} of prompt {number} is not in the text that the chat "
-                "template makes of it; pass that text as a prompt instead of the chat"
+                f"rows: message {place} of prompt {number} is not in the chat template's output; "
+                "pass that text as a prompt instead of the chat"
             )
         end = start + len(own.text)
         label = f"{message['role']} {place}"
@@ -378,7 +378,7 @@ class _Finder:
         """Return the parts between two places."""
         if isinstance(level, str) and level == "tokens":
             if self.tokens is None:
-                raise InputError("groups: only a tokenizer knows 'tokens'; try 'words'")
+                raise InputError("groups: 'tokens' needs a tokenizer; try 'words'")
             spans = [span for span in self.tokens(self.text) if start <= span[0] < end]
             return [_Part(*span) for span in spans if span[1] > span[0]]
         pattern = PATTERNS.get(level) if isinstance(level, str) else level
@@ -387,8 +387,7 @@ class _Finder:
             return [_Part(*span) for span in matches if span[1] > span[0]]
         if isinstance(level, str) or level is None:
             raise InputError(
-                f"groups: expected {', '.join(map(repr, KINDS))} inside of other parts, got "
-                f"{level!r}"
+                f"groups: expected {', '.join(map(repr, KINDS))} inside other parts, got {level!r}"
             )
         given = level(self.text) if callable(level) else level
         every = [self._given(label, where) for label, where in _listed(given)]
@@ -400,8 +399,8 @@ class _Finder:
             count = self.text.count(where) if where else 0
             if count != 1:
                 raise InputError(
-                    f"groups: expected a text that is in the prompt once, got {where!r}, which is "
-                    f"in it {count} times; pass (start, end)"
+                    f"groups: expected a text that occurs once in the prompt, got {where!r}, "
+                    f"which occurs {count} times; pass (start, end)"
                 )
             start = self.text.index(where)
             return _Part(start, start + len(where), label)
@@ -411,8 +410,8 @@ class _Finder:
         start, end = map(int, where)
         if not 0 <= start < end <= len(self.text):
             raise InputError(
-                f"groups: expected a span (start, end) in a text of {len(self.text)} letters, got "
-                f"{where!r}"
+                f"groups: expected a span (start, end) in a text of {len(self.text)} characters, "
+                f"got {where!r}"
             )
         return _Part(start, end, label)
 
@@ -435,8 +434,8 @@ def _check(text: str, found: list[_Part]) -> None:
         if following.start < part.end:
             pieces = [repr(text[each.start : each.end]) for each in (part, following)]
             raise InputError(
-                f"groups: parts overlap: {' and '.join(pieces)}; expected parts that have no "
-                "letter in common"
+                f"groups: parts overlap: {' and '.join(pieces)}; expected parts without common "
+                "characters"
             )
     labels = [part.label for part in found if part.label]
     if len(set(labels)) < len(labels):

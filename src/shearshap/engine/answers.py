@@ -38,13 +38,13 @@ def text_blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explan
     model = task.options.model
     if run.order > 2:
         raise InputError(
-            f"interactions={run.order}: expected 2 for texts, whose words differ; got {run.order}"
+            f"interactions: for texts, whose words differ, expected 2; got {run.order}"
         )
     language = language_model(model)
     classifier = None if language is not None else text_classifier(model)
     is_served = isinstance(model, CompletionEndpoint)
     if task.answer is not None and language is None and not is_served:
-        raise InputError("answer: expected a language model that generates texts, to explain one")
+        raise InputError("answer: expected a language model that generates texts")
     network = language or classifier
     used = eval_mode(model if network is None else network.model, task.options.device)
     with used as device:
@@ -75,7 +75,7 @@ class _Answers(ScoredTexts):
         options = task.options
         if options.output not in (None, "tokens", "sentences"):
             raise InputError(
-                "output: of an answer, expected None, 'tokens' or 'sentences', got "
+                "output: for an answer, expected None, 'tokens' or 'sentences', got "
                 f"{options.output!r}"
             )
         if not all(each is None for each in (options.scale, options.returns, options.multilabel)):
@@ -99,7 +99,7 @@ class _Answers(ScoredTexts):
         if given is None or (isinstance(given, int) and not isinstance(given, bool)):
             most = DEFAULT_ANSWER if given is None else positive_int("answer", given)
             self.answers = self._generated(most)
-            note = f"The answer was generated, greedily, with at most {counted(most, 'token')}."
+            note = f"The answer was generated greedily, with at most {counted(most, 'token')}."
             self.notes = (*self.notes, note)
         else:
             texts = list(given) if isinstance(given, Iterable) else []
@@ -107,8 +107,7 @@ class _Answers(ScoredTexts):
                 texts = [given] * self.rows
             if len(texts) != self.rows or not all(isinstance(text, str) for text in texts):
                 raise InputError(
-                    f"answer: expected a text, or {self.rows} texts, one for each prompt, got "
-                    f"{given!r}"
+                    f"answer: expected a text, or {self.rows} texts, one per prompt, got {given!r}"
                 )
             self.answers = self._given(texts)
         for number, answer in enumerate(self.answers):
@@ -201,9 +200,9 @@ class _Prompts(_Answers):
             if not is_joint:
                 self.notes = (
                     *self.notes,
-                    f"The answer {text!r} has other tokens right after its prompt: it was "
-                    "tokenised alone. It may lack a space at its beginning, or the prompt may have "
-                    "one too many at its end.",
+                    f"The answer {text!r} was tokenised separately, since it has other tokens "
+                    "right after its prompt. It may lack a leading space, or the prompt may have "
+                    "a trailing one.",
                 )
         return answers
 

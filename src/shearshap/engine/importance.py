@@ -99,33 +99,32 @@ def importance(
     seed: int = 0,
     progress: bool | None = None,
 ) -> LossImportance:
-    """Return by how much each feature reduces a model's loss, over all rows: SAGE values.
+    """Return how much each feature reduces a model's mean loss over all rows: SAGE values.
 
     They add up to the loss with all features absent minus the loss with all present. A feature that
-    the model does not use has 0, and one that misleads it is negative. See `Explainer` for options
-    that are not listed here.
+    the model does not use has the value 0; one that misleads it has a negative value. See
+    `Explainer` for options that are not listed here.
 
     Parameters
     ----------
     X, y
-        Rows that stand for those you want to know about, such as test rows, and their labels. Of
-        more than 10,000, a sample is used. Few of them may be enough: see `tol`.
+        Representative rows, such as test rows, and their labels. Of more than 10,000, a sample is
+        used. A part of them may be enough: see `tol`.
     loss
         "log loss" of the probabilities of classes, "mse", "mae", or a function of labels (n,) and
         predictions (n,) or (n, k) that returns losses (n,).
     background
-        The rows that stand in for absent features. None: the rows X. A few of them are drawn anew
-        for each few rows, so that many cost nothing.
+        The rows that absent features are replaced with. None: the rows X. A few are drawn for every
+        few rows, so a large background costs no extra evaluations.
     budget
-        Model evaluations in all, for all rows together. None: as many as `tol` takes.
+        Model evaluations for all rows together. None: as many as `tol` needs.
     tol
         Spend evaluations until all standard errors are below this tolerance, or all rows are used.
-        None: until the part of them that more evaluations would reduce is below 2.5 % of the
+        None: until the part of the errors that more evaluations can reduce is below 2.5 % of the
         range of the values and 0.
     level
-        Of the intervals. They cover that other rows would have had another mean, the draws of
-        background rows, and the coalitions. They do not cover that the model, or the background
-        rows passed, might be others.
+        The level of the intervals. They cover the choice of rows, the draws of background rows and
+        the coalitions. They do not cover the choice of the model or of the background.
     deadline
         Seconds after which nothing more is started.
     """

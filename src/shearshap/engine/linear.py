@@ -152,7 +152,7 @@ class LinearModel:
         seen = columns.preprocess(decoded(game, some))
         if seen.shape[1] != len(coefficients):
             raise UnsupportedTrees(
-                f"it has coefficients for {len(coefficients)} columns, and is given {seen.shape[1]}"
+                f"it has coefficients for {len(coefficients)} columns, but gets {seen.shape[1]}"
             )
         sums = LinearSums(coefficients, seen.min(axis=0), seen.max(axis=0))
         return cls(sums, *columns)

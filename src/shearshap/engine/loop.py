@@ -121,9 +121,8 @@ def _timed_blocks(solver: Solver, buffer: "ResultBuffer", clock: "Clock") -> Gen
             if clock.done:
                 return
             raise BudgetError(
-                f"deadline: expected enough seconds for a first result, got {clock.deadline:g}, "
-                f"after which not one {clock.noun} is explained; try more seconds, or a smaller "
-                "budget"
+                f"deadline: expected enough seconds to explain one {clock.noun}, got "
+                f"{clock.deadline:g}; try more seconds, or a smaller budget"
             ) from None
         clock.count(len(block), clock.now() - started)
         yield block
@@ -204,8 +203,8 @@ class Clock:
             return
         if self.noun == "game":  # there is one
             warn(
-                f"the deadline of {self.deadline:g} s came: the game has fewer evaluations than "
-                "the budget allows"
+                f"the deadline of {self.deadline:g} s was reached: the game has fewer "
+                "evaluations than the budget allows"
             )
             return
         explained = part_of(self.done, count, self.noun)
@@ -215,7 +214,10 @@ class Clock:
         if self.cut:
             some = "it has" if count == 1 else f"some {self.noun}s have"
             parts.append(f"{some} fewer evaluations than the budget allows")
-        warn(f"the deadline of {self.deadline:g} s came after {explained}; {', and '.join(parts)}")
+        warn(
+            f"the deadline of {self.deadline:g} s was reached after {explained}; "
+            f"{', and '.join(parts)}"
+        )
 
 
 class _Missed:

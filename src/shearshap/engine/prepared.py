@@ -85,9 +85,9 @@ def solve(task: Task, run: Run, progress: bool | None = None) -> Generator[Expla
     check_text_model(options.model, task.rows, options.background)
     reads_texts = takes_texts(options.model, options.text)
     if options.loss is not None and reads_texts:
-        raise InputError("loss: expected a model of tables or arrays, got one of texts")
+        raise InputError("loss: expected a model for tables or arrays, got one for texts")
     if task.answer is not None and not reads_texts:
-        raise InputError("answer: expected a language model with its tokenizer, to explain one")
+        raise InputError("answer: expected a language model with its tokenizer")
     if not reads_texts and isinstance(task.rows, list) and isinstance((*task.rows, 0)[0], str):
         raise InputError(
             "rows: expected numbers, got texts; for a function of texts pass text='words'"
@@ -201,7 +201,7 @@ def prepare(options: Options, rows: Any, run: Run) -> PreparedExplainer:
         )
     if options.loss is not None:
         raise InputError(
-            "loss: labels belong to rows, so nothing can be prepared for others; call the "
+            "loss: labels belong to rows, so nothing can be prepared in advance; call the "
             "explainer with rows and y="
         )
     warned: list[str] = []

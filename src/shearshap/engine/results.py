@@ -43,8 +43,8 @@ ERRORS = {
 """Fields of numbers, and those of their standard errors."""
 
 ALL_ALIKE = (
-    "all evaluated coalitions of some rows had the same value: nothing shows how far off their "
-    "Shapley values may be, so their standard errors are infinite; try a larger budget"
+    "all evaluated coalitions of some rows had the same value, which does not show how far off "
+    "their Shapley values may be: their standard errors are infinite; try a larger budget"
 )
 
 MIN_DEGREES_OF_FREEDOM = 7

@@ -101,7 +101,7 @@ class Options:
             method = method.with_semivalue(semivalue)
         if order > 1 and semivalue != SHAPLEY:
             raise InputError(
-                "interactions are those of the Shapley value; expected semivalue='shapley', got "
+                "interactions are defined for Shapley values; expected semivalue='shapley', got "
                 f"{self.semivalue!r}; ask for interactions in another call"
             )
         return Run(
@@ -185,7 +185,7 @@ class Run:
         """Return the method that does the work for players in groups, or raise."""
         if self.interactions:
             raise InputError(
-                "interactions: they are not defined for a hierarchy of groups; pass flat groups"
+                "interactions: not defined for a hierarchy of groups; pass flat groups"
             )
         if self.semivalue != SHAPLEY:
             raise InputError(
@@ -197,7 +197,7 @@ class Run:
                 name for name, each in METHODS.items() if each.in_hierarchy(game, 0, stops=False)
             ]
             raise MethodError(
-                f"{name_of(self.method)} does not know hierarchies of groups; these do: "
+                f"{name_of(self.method)} does not support hierarchies of groups; these do: "
                 f"{', '.join(able)}"
             )
         return method
@@ -289,7 +289,7 @@ def check_smallest(
         return
     needed = smallest * cost
     number = str(needed) if needed < 10**9 else f"about 2^{needed.bit_length() - 1}"
-    each = f" ({smallest} coalitions of {cost} background rows each)" if cost > 1 else ""
+    each = f" ({smallest} coalitions x {cost} background rows)" if cost > 1 else ""
     error = BudgetError(
         f"{name_of(method)} needs at least {number} evaluations per row for {players} features"
         f"{each}, got {budget}"
@@ -304,9 +304,9 @@ def all_coalitions_budget(game: Game) -> int:
     if needed > MAX_DEFAULT_EXACT:
         every = f"2^{game.players}" if game.structure is None else f"{coalition_count(game):,}"
         raise BudgetError(
-            f"exact takes all {every} coalitions of {game.players} features: "
-            f"{needed:,} evaluations per row; without a budget it spends at most "
-            f"{MAX_DEFAULT_EXACT:,}. Pass budget={needed} to spend them, or method='auto'"
+            f"exact needs all {every} coalitions of {game.players} features: {needed:,} "
+            f"evaluations per row; without a budget it spends at most {MAX_DEFAULT_EXACT:,}. "
+            f"Pass budget={needed} to spend them, or method='auto'"
         )
     return needed
 
@@ -320,7 +320,7 @@ def positive_int(name: str, number: Any) -> int:
     is_integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
     if not is_integer or number < smallest:
         error = BudgetError if name == "budget" else InputError
-        expected = "an integer from 0" if is_seed else "a positive integer"
+        expected = "an integer of 0 or more" if is_seed else "a positive integer"
         raise error(f"{name}: expected {expected}, got {number!r}")
     return int(number)
 
@@ -334,8 +334,8 @@ def _interaction_order(interactions: Any, name: Any) -> int:
         return 2 if interactions else 1
     if not isinstance(interactions, int) or interactions < 2:
         raise InputError(
-            "interactions: expected False, True for pairs of features, or the largest number of "
-            f"features that act together, from 2 on; got {interactions!r}"
+            "interactions: expected False, True (pairs of features), or the largest size of the "
+            f"sets of features, 2 or more; got {interactions!r}"
         )
     return interactions
 

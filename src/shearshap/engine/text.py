@@ -86,7 +86,7 @@ class Texts:
         options = task.options
         if options.feature_names is not None:
             raise InputError(
-                "feature_names: the features of a text are its own words; leave feature_names out"
+                "feature_names: the features of a text are its words; leave feature_names out"
             )
         if options.text is not None and options.groups is not None:
             raise InputError("text and groups: both say what the parts of texts are; pass one")

@@ -50,7 +50,7 @@ MAX_COMPARED_ROWS = 4_096
 """Training rows among which the nearest ones are sought: of more, a sample."""
 
 NOT_COUNTED = (
-    "Standard errors count the draws of absent features and the coalitions, but not how well "
+    "Standard errors cover the draws of absent features and coalitions, but not how well "
     "{rows:,} training rows show which features move together."
 )
 
@@ -192,7 +192,7 @@ class Empirical(Distribution):
         if columns.count > MAX_COMPARED_ROWS:
             order = order[np.sort(rng.choice(columns.count, MAX_COMPARED_ROWS, replace=False))]
             self.notes += (
-                f"The nearest training rows are sought among {MAX_COMPARED_ROWS:,} of "
+                f"The nearest training rows are searched among {MAX_COMPARED_ROWS:,} of "
                 f"{columns.count:,}.",
             )
         self.scores = scores[order]  #: (n, d) of the rows that are compared

@@ -86,8 +86,8 @@ class Semivalue:
         if isinstance(option, str) and option in SEMIVALUES:
             return SHAPLEY if option == "shapley" else BANZHAF
         expected = (
-            "semivalue: expected 'shapley', 'banzhaf', or for each number of other features that "
-            "are present, 0 to all, a weight; the weights are not negative, and their sum is 1"
+            "semivalue: expected 'shapley', 'banzhaf', or a weight for each number of other "
+            "features present, from 0 to all: not negative, with the sum 1"
         )
         try:
             weights = tuple(float(weight) for weight in option)

@@ -100,8 +100,8 @@ class Learned(Distribution):
         self.copula_score = self._score_of_copula(numbers, used, held.repeat(MASKS), hidden, rng)
         if self.score > self.copula_score:
             self.notes = (
-                f"The learned distribution predicts held-out rows worse than a Gaussian copula: "
-                f"{self.score:.3f} against {self.copula_score:.3f} nats a feature. Try "
+                "The learned distribution predicts held-out rows worse than a Gaussian copula: "
+                f"{self.score:.3f} against {self.copula_score:.3f} nats per feature. Try "
                 "Conditional(train, kind='copula').",
             )
         return network

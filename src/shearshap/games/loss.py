@@ -85,7 +85,7 @@ def labelled_loss(
     """
     if loss is None:
         if y is not None:
-            raise InputError("y: labels are used by a loss only; pass loss='mse', for example")
+            raise InputError("y: labels are only used with a loss; pass, for example, loss='mse'")
         return None
     if not callable(loss) and loss not in LOSSES:
         known = ", ".join(map(repr, LOSSES))
@@ -96,7 +96,7 @@ def labelled_loss(
         raise InputError(f"loss: expected y=, the labels of the {rows:,} rows, got none")
     labels = _array(y)
     if len(labels) != rows:
-        raise InputError(f"y: expected a label for each of the {rows:,} rows, got {len(labels):,}")
+        raise InputError(f"y: expected {rows:,} labels, one per row, got {len(labels):,}")
     if loss == "log loss":
         return LabelledLoss(loss, _log_loss(labels, outputs, classes))
     if callable(loss):
@@ -110,7 +110,7 @@ def _array(y: Any) -> NDArray[Any]:
     """Return labels as an array (r,) or (r, k)."""
     labels = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
     if labels.ndim == 0:
-        raise InputError(f"y: expected a label for each row, got {y!r}")
+        raise InputError(f"y: expected one label per row, got {y!r}")
     return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
 
@@ -153,8 +153,8 @@ def _users(function: Callable[[Any, Any], Any], labels: NDArray[Any]) -> Functio
         found = real_numbers(answer, "the loss")
         if found.shape != rows.shape:
             raise InputError(
-                f"loss: expected one for each row, shape ({len(rows)},), got {tuple(found.shape)}; "
-                "return losses, and not their mean"
+                f"loss: expected one per row, shape ({len(rows)},), got {tuple(found.shape)}; "
+                "return the losses, not their mean"
             )
         return found
 
@@ -168,8 +168,8 @@ def _log_loss(labels: NDArray[Any], outputs: Outputs, names: Sequence[str]) -> F
     """
     if outputs.independent or labels.ndim > 1:
         raise InputError(
-            "log loss: expected classes of which one is true, got several labels for each row; "
-            "pass a function of labels and predictions as loss="
+            "log loss: expected one class per row, got several labels; pass a function of labels "
+            "and predictions as loss="
         )
     if outputs.output is not None:
         raise InputError(
@@ -186,8 +186,7 @@ def _log_loss(labels: NDArray[Any], outputs: Outputs, names: Sequence[str]) -> F
         if low < -ROUNDING or high > 1 + ROUNDING:
             raise ModelError(
                 f"log loss: expected probabilities, but the model returned {low:.4g} to "
-                f"{high:.4g}; pass returns='margin' if these are scores before they become "
-                "probabilities"
+                f"{high:.4g}; pass returns='margin' if these are raw scores"
             )
         if highest >= count:
             raise InputError(f"y: expected classes 0 to {count - 1}, got {highest}")

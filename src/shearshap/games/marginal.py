@@ -412,21 +412,23 @@ def _disagreement(game: ModelGame, ends: Tensor) -> str | None:
         alone = game.take(slice(0, count), background=slice(0, 1))(full)
         game.usage.checks += count
     except ModelError as error:
-        return f"the model fails on the rows themselves, but not on mixes with them: {error}"
+        return (
+            f"the model fails on the rows themselves, but not on mixes with the background: {error}"
+        )
 
     difference = largest(untouched, mixed)
     if not different_rows(alone[:, 0], untouched):
         return (
-            "the model's answer for a row depends on the rows beside it in its batch "
-            f"({difference}, alone and in a larger batch); pass batch_size=1 to ask row by row, or "
-            "make it treat each row by itself"
+            f"the model's output for a row depends on the other rows in its batch ({difference}, "
+            "alone and in a larger batch); pass batch_size=1, or make the model treat each row "
+            "by itself"
         )
     wrong = different_rows(untouched, mixed)
     reason = "the rows reach it in another form"
     if game.type_changes:
         reason = f"{'; '.join(game.type_changes)}; give rows and background the same types"
     return (
-        "the model predicts differently for rows as you passed them and as they are explained "
+        "the model's predictions for your rows change when the rows are prepared for explaining "
         f"({difference}; {wrong} of the {count} rows from row {game.global_row(0)} on differ): "
         f"{reason}"
     )

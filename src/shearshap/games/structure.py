@@ -164,7 +164,7 @@ def structure_of(paths: tuple[tuple[str, ...], ...] | None) -> Structure | None:
     deepest = max(map(len, paths))
     if deepest > MAX_DEPTH:
         raise InputError(
-            f"groups: expected at most {MAX_DEPTH} groups within each other, got {deepest}; try a "
+            f"groups: expected groups nested at most {MAX_DEPTH} deep, got {deepest}; try a "
             "linkage of method 'complete' or 'average'"
         )
     structure = Structure(paths)

@@ -328,9 +328,9 @@ def check_pairs(coalitions: Tensor) -> None:
     """Raise unless coalitions come with their complements, which interactions need."""
     if not has_pairs(coalitions):
         raise MethodError(
-            "interactions need coalitions with their complements, which this method does not ask "
-            "for within this budget; try method='kriging', 'leverage', 'kernel-paired', "
-            "'permutation-antithetic' or 'exact', with two evaluations per feature, plus two"
+            "interactions need coalitions and their complements, which this method does not "
+            "evaluate with this budget; try method='kriging', 'leverage', 'kernel-paired', "
+            "'permutation-antithetic' or 'exact', with a budget of 2 per feature, plus 2"
         )
 
 

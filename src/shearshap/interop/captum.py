@@ -40,13 +40,13 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
     Parameters
     ----------
     forward_func
-        A module or a function of tensors, with an output for every row: (n,), (n, k), or more axes
-        for `target` to choose from. As always in captum, a module is evaluated in its current mode:
+        A module or a function of tensors with one output per row: (n,), (n, k), or more axes for
+        `target` to choose from. As always in captum, a module is evaluated in its current mode:
         call `model.eval()` first.
     method
         A name in `shearshap.METHODS`, an instance such as `shearshap.Kriging()`, or "auto".
     seed
-        Same seed, same attributions.
+        The same seed gives the same attributions.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
     ) -> Any:
         """Attribute the output to the inputs: a tensor for a tensor, a tuple for a tuple.
 
-        Attributions have the shapes of their inputs. All inputs of a player get the player's value,
+        Attributions have the shapes of their inputs. All inputs of a feature get its value,
         as in captum's KernelShap. Without `target`, k > 1 outputs make attributions (r, k, *shape).
         Rows are explained together if they have the same target, baseline and tensors among
         `additional_forward_args`.
@@ -86,20 +86,20 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
             Further arguments of the forward function, after the inputs. A tensor with an entry for
             every row is repeated with the rows; anything else is passed as it is.
         feature_mask
-            The players: whole numbers in the shape of one row, the same for all rows. Inputs with
-            the same number, also in different tensors, are one player; numbers may be left out.
-            None: every input is a player.
+            The features: whole numbers in the shape of one row, the same for all rows. Inputs with
+            the same number, also in different tensors, are one feature; numbers may be left out.
+            None: every input is a feature.
         n_samples
-            Model evaluations for one row; each of the first four rows takes one more, which checks
+            Model evaluations per row; each of the first four rows takes one more, which checks
             the model. None: 2 p + 2048, or the 2^p of all coalitions if those are fewer, or what
             the method needs if that is more.
         perturbations_per_eval
-            Perturbations of every row in one forward, which then takes r times as many rows; None:
+            Perturbations of every row per forward pass, which then has r times as many rows. None:
             as memory allows.
         return_convergence_delta
             Whether to return (attributions, delta), delta as of `compute_convergence_delta`.
         return_input_shape
-            False: return the values of the players, (r, p) or (r, k, p), in the order of their
+            False: return the values of the features, (r, p) or (r, k, p), in the order of their
             numbers in `feature_mask`, from the smallest; a number left out has the value 0.
         """
         rows = _Rows.from_captum(inputs, baselines, target, additional_forward_args, feature_mask)
@@ -170,8 +170,9 @@ class Shapley(PerturbationAttribution):  # type: ignore[misc]
         """Return by how much the values exceed F(end_point) - F(start_point).
 
         That is (r,), or (r, k) without `target`. `start_point` are the baselines, `end_point` the
-        inputs. A player's value counts once, however many inputs it has, so pass the `feature_mask`
-        of the attributions. The result is 0 up to rounding if the method promises efficiency.
+        inputs. A feature's value counts once, even if it has several inputs, so pass the
+        `feature_mask` of the attributions. The result is 0 up to rounding if the method promises
+        efficiency.
         """
         rows = _Rows.from_captum(
             end_point, start_point, target, additional_forward_args, feature_mask
@@ -218,7 +219,7 @@ class _Forward(nn.Module):
         outputs = _chosen(answer, self._rows.targets[0])
         if len(outputs) != count:
             raise ModelError(
-                f"forward_func: expected an output for each of {count} rows, got shape "
+                f"forward_func: expected one output per row ({count}), got shape "
                 f"{tuple(outputs.shape)}"
             )
         self.output_shape = tuple(outputs.shape[1:])
@@ -234,7 +235,7 @@ def _chosen(answer: Any, index: Index) -> Tensor:
     """Return a target's outputs, (n, ...), of what a forward function returned."""
     if not isinstance(answer, Tensor) or answer.ndim == 0:
         got = "a single number" if isinstance(answer, Tensor) else type(answer).__name__
-        raise ModelError(f"forward_func: expected a tensor with an output for each row, got {got}")
+        raise ModelError(f"forward_func: expected a tensor with one output per row, got {got}")
     try:
         return answer[(slice(None), *index)]
     except IndexError as error:
@@ -367,7 +368,7 @@ def _as_tuple(tensors: Tensors, argument: str) -> tuple[Tensor, ...]:
     shapes = ", ".join(str(tuple(part.shape)) for part in several)
     if len({len(part) for part in several}) > 1 or not all(part.numel() for part in several):
         raise InputError(
-            f"{argument}: expected tensors of the same number of rows, none of them empty, got "
+            f"{argument}: expected tensors with the same number of rows, none of them empty, got "
             f"shapes {shapes}"
         )
     return several
@@ -380,8 +381,7 @@ def _matched(parts: Any, tensors: tuple[Tensor, ...], argument: str) -> tuple[An
     several = parts if isinstance(parts, tuple) else (parts,)
     if len(several) != len(tensors):
         raise InputError(
-            f"{argument}: expected one for each of the {len(tensors)} tensors in inputs, got "
-            f"{len(several)}"
+            f"{argument}: expected one per tensor in inputs, {len(tensors)}, got {len(several)}"
         )
     return several
 
@@ -412,7 +412,7 @@ def _mask(mask: Tensors | None, tensors: tuple[Tensor, ...]) -> Tensor:
     if not bool((numbers == numbers[:1]).all()):
         raise InputError(
             "feature_mask: expected the same features in all rows, got a mask that differs from "
-            "row to row; explain rows of different features in calls of their own"
+            "row to row; explain rows with other features in separate calls"
         )
     return numbers[0]
 

@@ -62,7 +62,7 @@ OPTIONS = {
         },
     ),
     "link": ShapOption("pass scale='log-odds'", {"identity": _NOTHING}),
-    "linearize_link": ShapOption("pass scale=, which each prediction is put on"),
+    "linearize_link": ShapOption("pass scale=, the scale of the predictions"),
     "model_output": ShapOption(
         "pass scale='margin' for raw scores, or output= for one of several outputs",
         {"probability": {"scale": "probability"}},
@@ -82,16 +82,14 @@ OPTIONS = {
         "leave it out, since all features count", {"0": _NOTHING, "False": _NOTHING}
     ),
     "check_additivity": ShapOption(
-        "look at explanation.gap, prediction minus base value and values", {"False": _NOTHING}
+        "look at explanation.gap: prediction - base value - sum of values", {"False": _NOTHING}
     ),
     "approximate": ShapOption("leave it out, since trees are exact", {"False": _NOTHING}),
     "main_effects": ShapOption(
         "pass interactions=True, and take the diagonal of explanation.interactions",
         {"False": _NOTHING},
     ),
-    "error_bounds": ShapOption(
-        "take explanation.interval()", {"True": _NOTHING, "False": _NOTHING}
-    ),
+    "error_bounds": ShapOption("use explanation.interval()", {"True": _NOTHING, "False": _NOTHING}),
     "batch_size": ShapOption("pass Explainer(..., batch_size=)", {"auto": _NOTHING}),
     "outputs": ShapOption("pass Explainer(..., output=)"),
 }
@@ -129,7 +127,7 @@ def _translated(name: str, value: Any, known: Collection[str]) -> Mapping[str, A
     if name in RENAMED:
         if RENAMED[name] in known:
             return {RENAMED[name]: value}
-        raise InputError(f"{name}= is shap's; here, there is no such option")
+        raise InputError(f"{name}= is a shap option; it does not exist here")
     option = OPTIONS.get(name)
     if option is None:
         return {name: value}  # Python says that there is none
@@ -137,7 +135,7 @@ def _translated(name: str, value: Any, known: Collection[str]) -> Mapping[str, A
     if text in option.same:
         return option.same[text]
     shown = repr(value) if isinstance(value, str | Real) else ""
-    raise InputError(f"{name}={shown} is shap's; here, {option.advice}")
+    raise InputError(f"{name}={shown} is a shap option; here, {option.advice}")
 
 
 # Explanations as shap's

@@ -50,8 +50,8 @@ class Work(Protocol):
 class Executor(Protocol):
     """Runs work on shards.
 
-    A shard whose worker dies, or whose report has an error and says `again`, is tried again, until
-    it has had its attempts. After a report that `halts`, no new shard is started.
+    A shard is tried again, up to a number of attempts, if its worker dies, or if its result has an
+    error and says `again`. After a result that `halts`, no new shard is started.
     """
 
     def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[ShardResult]:
@@ -149,7 +149,7 @@ class _ThisProcess:
 
 @dataclass(frozen=True)
 class LocalProcesses:
-    """Explains shards in processes of this machine, each of which uses one thread.
+    """Explains shards in processes on this machine, with one thread each.
 
     A process that dies is replaced, and its shard is tried again.
     """

@@ -78,27 +78,26 @@ class Job(Options):
     ) -> Outcome:
         """Explain the rows, write the values, and return what was done.
 
-        A file is written only if all its rows could be explained. If the model fails in the middle,
-        or the job is interrupted, the rows that were done are written to `partial`, and the error
-        says so. A folder of parts keeps those that are finished, and the same job goes on from
-        there.
+        A file is written only if all rows could be explained. If the model fails, or the job is
+        interrupted, the rows that were done are written to `partial`, and the error says so. A
+        folder keeps its finished parts, and running the same job again continues from there.
 
         Parameters
         ----------
         executor
-            What runs the work on a folder of parts: `InProcess()`, `LocalProcesses(workers=2)`,
-            `RayExecutor()`. Default, and for a file: this process.
+            What runs a large job: `InProcess()`, `LocalProcesses(workers=2)` or `RayExecutor()`.
+            Default, and always for a file: this process.
         progress
-            Whether to show the progress. Default: a bar in a terminal; of a folder, lines on stderr
-            elsewhere.
+            Whether to show the progress. Default: a bar in a terminal; elsewhere, for a large job,
+            lines on stderr.
         log
-            Where to add a line of JSON for each part of a folder: a new file or an earlier log, or
-            "-" for stderr. Default: _log.jsonl among the parts.
+            Where to add one line of JSON per part: a new file or an earlier log, or "-" for stderr.
+            Default: _log.jsonl in the folder of the parts.
 
         Raises
         ------
         JobError
-            If some parts of a folder could not be written, after all others were: it names them.
+            If some parts could not be written; it names them. All other parts are written first.
         """
         parse_devices(self.device)
         read = files_read(self)
@@ -108,8 +107,8 @@ class Job(Options):
                 return _run_folder(job, read, executor or InProcess(), progress, log)
             if executor is not None or log is not None:
                 raise InputError(
-                    "executor and log are for a folder of parts; write to a folder, with / at the "
-                    "end of its name, or leave them out"
+                    "executor and log are for large jobs; write to a folder, with / at the end "
+                    "of its name, or leave them out"
                 )
             return _run_file(self, read, progress)
         finally:
@@ -189,8 +188,7 @@ def _save_partial_on_error(plan: Plan, blocks: Sequence[Block]) -> Iterator[None
         result = _result(plan, block, plan.data.take(block.numbers))
         known = facts(job, result) | {"unfinished": message or "interrupted"}
         write(plan.work.values(block), known | kept(result, plan.columns.schema), job.partial)
-        rows = counted(len(block.numbers), "row")
-        place = f"what was done before, {rows}, is in {job.partial}"
+        place = f"the finished rows ({len(block.numbers):,}) are in {job.partial}"
         error.args = (f"{message}; {place}" if message else place,)
         if isinstance(error, ModelError):
             error.finished = result.explanation
@@ -297,11 +295,12 @@ def _check_folder_job(job: Job, read: FilesRead, log: Path | str) -> None:
         raise InputError(f"shard_rows: expected at least 1, got {job.shard_rows}")
     if job.deadline is not None:
         raise InputError(
-            "deadline is for a file; stop a large job at any time, and the same command goes on "
-            "from there"
+            "deadline is for a file; stop a large job at any time, and run it again to continue"
         )
     if job.overwrite:
-        raise InputError("overwrite is for a file; choose an empty folder, or that of the same job")
+        raise InputError(
+            "overwrite is for a file; choose an empty folder, or the same job's folder"
+        )
     read = list(read)
     if isinstance(job.model, str) and Path(job.model).is_dir():
         read.append(("the model", Path(job.model)))
@@ -352,7 +351,7 @@ def _sample_report(plan: Plan) -> Path:
     data, numbers = sample(plan.shards, work.names, REPORTED_ROWS)
     notes = plan.notes
     if len(data) < plan.rows:
-        notes.append(f"the report is about a sample of {len(data):,} of the {plan.rows:,} rows")
+        notes.append(f"the report covers a sample of {len(data):,} of the {plan.rows:,} rows")
     place = plan.job.data
     shard = Shard(0, place, 0, 0, len(data), 0, 0, place, table=data)
     with collect_warnings(notes):
@@ -407,8 +406,8 @@ def _notes_on_others(plan: Plan) -> list[str]:
         return []
     names = ", ".join(others[:MAX_NAMED])
     return [
-        f"{plan.job.out} also holds {names}, not of this job: whoever reads the folder as one "
-        "table reads that too, or fails; move it away"
+        f"{plan.job.out} also holds {names}, which this job did not write: reading the folder as "
+        "one table reads that too, or fails; move it away"
     ]
 
 
@@ -426,8 +425,8 @@ def _failure(outcome: Outcome, plan: Plan) -> JobError:
     if any(report.halts for report in outcome.failures):
         words += "; stopped"
     error = JobError(
-        f"{words}: {'; '.join(first)}; {outcome.out} holds {counted(outcome.parts, 'part')}, and "
-        "the same command goes on from there"
+        f"{words}: {'; '.join(first)}; {outcome.out} holds {counted(outcome.parts, 'part')}; run "
+        "the same command again to continue"
     )
     error.summary = outcome
     return error

@@ -110,7 +110,7 @@ class Manifest:
             return
         words = [
             WORDS.get(name)
-            or f"{name} {_shown(self.identity.get(name))}, and not {_shown(identity.get(name))}"
+            or f"{name} {_shown(self.identity.get(name))} instead of {_shown(identity.get(name))}"
             for name in different
         ]
         raise InputError(
@@ -227,7 +227,7 @@ def _check_pickle(model: Any) -> None:
         pickle.dumps(model)
     except Exception as error:  # every class has its own errors
         raise InputError(
-            f"model: a {type(model).__name__} cannot be pickled ({error}); give the place of a "
+            f"model: a {type(model).__name__} cannot be pickled ({error}); pass the path of a "
             "file instead"
         ) from error
 

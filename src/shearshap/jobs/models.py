@@ -137,8 +137,8 @@ def exits_as_errors(model: str) -> Iterator[None]:
         yield
     except SystemExit as error:
         raise ModelError(
-            f"the code of the model {model} called exit (with {error.code!r}); take the call "
-            "out, or put it under if __name__ == '__main__'"
+            f"the code of the model {model} called exit (with {error.code!r}); remove the call, "
+            "or put it under if __name__ == '__main__'"
         ) from error
 
 

@@ -40,64 +40,65 @@ Groups = Mapping[str, Any]  #: columns, or groups within the group, by their nam
 class Options:
     """A model, rows in files, and how to explain the model's predictions for them.
 
-    Options that are not listed here are those of `Explainer` and of its call.
+    Options that are not listed here are the same as in `Explainer` and its call.
 
     Parameters
     ----------
     model
         A folder, a file, or a place in code (see `shearshap.jobs.models.ACCEPTED`); or the model
-        itself, which for a folder of parts must be one that can be pickled.
+        itself, which a large job must be able to pickle.
     data
-        The rows to explain: CSV or Parquet, or a folder of Parquet files, which are taken in the
-        order of their names.
+        The rows to explain: a CSV or Parquet file, or a folder of Parquet files, which are read in
+        the order of their names.
     out
-        Where to write the values: a file, .parquet or .csv; or a folder of parts, which is empty,
-        or holds the same job, which is then continued.
+        Where to write the values: a file, .parquet or .csv; or, for a large job, a folder that is
+        empty or holds the same job, which is then continued.
     large
-        Whether to write a folder of parts. Default: if `data` is a folder, or `out` is one, or has
-        a / at its end.
+        Whether to write a folder of parts. Default: yes if `data` or `out` is a folder, or `out`
+        ends in /.
     background
         A file of rows, of which 100 are drawn if there are more; "sample:FILE" or
         "sample:FILE:200", "kmeans:FILE" or "kmeans:FILE:20", "all:FILE"; or one row, "mean:FILE",
         "median:FILE" or "mode:FILE"; or "copula:FILE", "gaussian:FILE", "empirical:FILE",
         "learned:FILE", as in `Conditional`. Default: the background row of the model if it has one,
-        otherwise a sample of the rows explained. Of a large job, anything that an `Explainer`
-        takes is a background, too.
+        otherwise a sample of the rows explained. A large job also takes anything that an
+        `Explainer` takes.
     outputs
-        Names or numbers of the outputs to explain; none: all.
+        Names or numbers of the outputs to explain; empty for all.
     output_names
         Names of all outputs of the model, if it has none.
     groups
-        Columns that are one feature, by its name; other columns are features of their own. A
-        mapping in the mapping is a group of features.
+        Columns that form one feature, by its name; each other column is a feature. A mapping inside
+        the mapping is a group of features.
     interactions
-        Whether to write the interactions of pairs of features, too, or of up to so many features:
-        to `interactions_file`, or to the folder _interactions among the parts.
+        Whether to write the interactions of pairs of features, too, or a number for sets of up to
+        this many features. They go to `interactions_file`, for a large job to the folder
+        _interactions among the parts.
     loss, label
         Explain the loss of each row, whose label is in this column; the model does not see it.
     id_column
-        The column that labels the rows, and that the model does not see; None: they are numbered.
+        The column that labels the rows, which the model does not see; None numbers the rows.
     drop
         Columns that the model does not use.
     keep
         Columns of the data to write beside the values; None: all.
     device
-        Where to compute, such as "cuda", or "auto" for a GPU if there is one; of a large job also
-        "cuda:0,cuda:1", for workers in turn. None: where the model is.
+        Where to compute, such as "cuda", or "auto" for a GPU if there is one; for a large job also
+        "cuda:0,cuda:1", which the workers take in turn. None: where the model is.
     trust
         Whether to open pickles, which run whatever code is in them.
     deadline
-        Seconds after which to stop. The file then has the rows that are done. A folder of parts has
-        none: stop it at any time, and the same job goes on from there.
+        Seconds after which to stop. The file then has the rows that are done. A large job has no
+        deadline: stop it at any time, and run it again to continue.
     report
-        Whether to write a page for a browser: beside `out`; for a folder of parts into it, about a
-        sample of the rows.
+        Whether to write a page for a browser, beside `out`; for a large job into its folder, about
+        a sample of the rows.
     title
-        Title of the report. Default: one with the name of the data.
+        Title of the report. The default names the data.
     overwrite
-        Whether to replace files that no job has written. Those that are read are never replaced.
+        Whether to replace files that no job has written. Files that are read are never replaced.
     shard_rows
-        Rows of a part at most: what is done again if a worker dies.
+        Maximum rows per part, the work that is repeated if a worker dies.
     command
         How the job was started, to be written into the file of values.
     """
@@ -161,7 +162,7 @@ class Options:
 
     @property
     def partial(self) -> Path:
-        """The file of the rows that were done, if not all could be."""
+        """The file of the rows that were done, if not all rows could be explained."""
         return self.out.with_suffix(f".partial{self.out.suffix}")
 
     @property
@@ -268,7 +269,7 @@ def parse_groups(texts: Sequence[str]) -> dict[str, Any]:
     for text in texts:
         for name, columns in _groups_in_text(text).items():
             if name in groups:
-                raise InputError(f"groups: duplicate group {name!r}; give it one name")
+                raise InputError(f"groups: duplicate group {name!r}; use each name once")
             groups[name] = columns
     return groups
 
@@ -306,8 +307,8 @@ def parse_semivalue(text: str) -> str | tuple[float, ...]:
         return tuple(map(float, text.split(",")))
     except ValueError as error:
         raise InputError(
-            f"semivalue: expected {', '.join(SEMIVALUES)}, or weights with commas between them; "
-            f"got {text!r}"
+            f"semivalue: expected {', '.join(SEMIVALUES)}, or weights separated by commas; got "
+            f"{text!r}"
         ) from error
 
 
@@ -316,7 +317,7 @@ def parse_names(texts: Sequence[str]) -> tuple[str, ...]:
     names = texts[0].split(",") if len(texts) == 1 else texts
     names = [name.strip() for name in names]
     if texts and not all(names):
-        raise InputError(f"output-names: expected names with commas between them; got {texts[0]!r}")
+        raise InputError(f"output-names: expected names separated by commas; got {texts[0]!r}")
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled is not None:
         raise InputError(f"output-names: duplicate name {doubled!r}")

@@ -200,7 +200,7 @@ def open_files(job: Options, model: LoadedModel) -> Plan:
     if len(schema) > 1 and not schema.names[0]:
         schema = schema.remove(0)
         notes.append(
-            f"the first column of {job.data} has no name, as pandas' index has none, and is left "
+            f"the first column of {job.data} has no name, like a saved pandas index, and is left "
             "out"
         )
     chosen = _model_schema(job, model, schema)
@@ -242,7 +242,7 @@ def _background(plan: Plan) -> Background:
     if job.background is not None:
         return Background(job.background, _words_of(job.background))
     if plan.model.background is not None:
-        return Background(plan.model.background, "the model's own, from its training rows")
+        return Background(plan.model.background, "the model's background, from its training rows")
     return _own_sample(plan, None if job.large else plan.frame)
 
 
@@ -330,8 +330,8 @@ def _check_columns(job: Options, model: LoadedModel, names: Sequence[str]) -> No
     """Raise if a column that an option names is not there, or is one that the model takes."""
     if (job.loss is None) != (job.label is None):
         raise InputError(
-            "loss: expected a loss and the label's column, or neither; got "
-            f"loss {job.loss!r} and label {job.label!r}"
+            f"loss: expected both a loss and a label, or neither; got loss {job.loss!r} and "
+            f"label {job.label!r}"
         )
     options = {"id": [job.id_column], "label": [job.label], "keep": job.keep, "drop": job.drop}
     for option, wanted in options.items():
@@ -342,7 +342,7 @@ def _check_columns(job: Options, model: LoadedModel, names: Sequence[str]) -> No
         for name in options[option] or ():
             if name in model.columns:
                 raise InputError(
-                    f"{option}: the model takes column {name!r}; expected one that it does not use"
+                    f"{option}: expected a column that the model does not use, got {name!r}"
                 )
 
 
@@ -373,7 +373,7 @@ def _input_files(job: Options, model: LoadedModel) -> list[InputFile]:
         files = [InputFile.from_parquet(job.data, job.data)]
     files = [file for file in files if sum(file.groups)]
     if not files:
-        raise InputError(f"data: there are no rows in the Parquet files of {job.data}")
+        raise InputError(f"data: the Parquet files in {job.data} have no rows")
     return files
 
 

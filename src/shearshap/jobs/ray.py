@@ -30,7 +30,7 @@ SECONDS_TO_CANCEL = 10.0
 
 @dataclass(frozen=True)
 class RayExecutor:
-    """Explains each shard in a task of Ray.
+    """Explains each shard in a Ray task.
 
     A Ray session that is already open (`ray.init`) is used, and stays open. Otherwise one is
     opened for the run. Every node needs the same libraries as the driver, and must see the files of
@@ -42,9 +42,9 @@ class RayExecutor:
         "host:6379" of a cluster, "auto" for the local cluster, or "local" to
         start Ray on this machine. None: what RAY_ADDRESS says, otherwise "local".
     workers
-        How many shards are worked on at once; None: as many as the cluster has room for.
+        How many shards to explain at the same time; None: as many as the cluster has room for.
     num_cpus, num_gpus
-        What Ray sets aside for one task; parts of a GPU, 0.5, let several tasks use it at once.
+        What Ray reserves for one task. With a fraction, such as 0.5, tasks share a GPU.
     attempts
         How often a shard is tried. A worker or a node that dies costs one attempt.
     """
@@ -170,7 +170,7 @@ class _Tasks:
         if isinstance(cause, ImportError | self.ray.exceptions.RaySystemError):
             return InputError(
                 f"a Ray worker cannot open the job: {_first_line(cause)}; every node of the "
-                "cluster needs the libraries that this machine has, and the code of the model"
+                "cluster needs this machine's libraries and the model's code"
             )
         return cause if isinstance(cause, Exception) else error
 

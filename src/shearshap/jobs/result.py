@@ -45,7 +45,7 @@ class Outcome:
     def explanation(self) -> Explanation:
         """The explanation of the rows of a file."""
         if self.result is None:
-            raise InputError(f"explanation: the values are in the parts in {self.out}; read those")
+            raise InputError(f"explanation: the values are in the files in {self.out}; read those")
         return self.result.explanation
 
 
@@ -71,7 +71,7 @@ def facts(job: Options, result: Result) -> dict[str, Any]:
         "derivative_passes": explanation.derivative_passes,
         "degrees_of_freedom": degrees if np.isfinite(degrees) else None,  # JSON has no infinity
         "rows": len(explanation),
-        "players": explanation.feature_names,
+        "features": explanation.feature_names,
         "outputs": explanation.output_names,
         "id": job.id_column,
         "groups": dict(job.groups) or None,
@@ -136,7 +136,7 @@ def _gap(explanation: Explanation) -> str:
     gap = np.abs(explanation.gap).max()
     if gap <= ROUNDING * np.abs(explanation.values).max(initial=0.0):
         return ""
-    return f"unexplained remainder of at most {gap:.3g} in a row"
+    return f"unexplained remainder of at most {gap:.3g} per row"
 
 
 def _spent(explanation: Explanation) -> str:

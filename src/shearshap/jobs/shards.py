@@ -57,7 +57,7 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """The name of its part, which sorts as the rows do."""
+        """The name of its part; names sort in the order of the rows."""
         return f"part-{self.number:06}.parquet"
 
     @property
@@ -70,7 +70,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardResult:
-    """How a shard went, at its last attempt."""
+    """The outcome of a shard's last attempt."""
 
     shard: Shard
     rows: int = 0  #: that are written
@@ -299,7 +299,7 @@ def common_schema(files: Sequence[InputFile]) -> pa.Schema:
         if different:
             raise InputError(
                 f"data: {first.source} and {file.source} have different columns "
-                f"({', '.join(different[:5])}); all files of a job have the same"
+                f"({', '.join(different[:5])}); all files of a job need the same"
             )
     return unified([file.schema for file in files], "data: the files")
 

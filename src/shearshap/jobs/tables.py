@@ -237,9 +237,11 @@ def notes(path: Path, table: pa.Table, columns: Sequence[str]) -> list[str]:
     with path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
         if file.read() not in (b"\n", b"\r"):
-            found.append(f"the last line of {path} has no end; the file may have been cut")
+            found.append(
+                f"the last line of {path} does not end with a line break; is the file truncated?"
+            )
     if all(re.fullmatch(NUMBER, name) and not name.isdecimal() for name in table.column_names):
-        found.append(f"the names in the header of {path} are numbers; is its first line a row?")
+        found.append(f"the column names of {path} are numbers; is its first line a row of data?")
     return found + _notes_on_text(path, table, columns)
 
 
@@ -283,8 +285,8 @@ def select(table: pa.Table, columns: Sequence[str], path: Path) -> pa.Table:
         kind = column.type
         if not _is_plain(kind):
             raise InputError(
-                f"column {name!r} of {path} holds {kind}, and a feature is one number or one text "
-                f"in each row; make columns of it, or leave it out with --drop {name}"
+                f"column {name!r} of {path} holds {kind}, but a feature is one number or text "
+                f"per row; split it into columns, or leave it out with --drop {name}"
             )
         chosen[name] = column.cast(pa.float64()) if types.is_decimal(kind) else column
     return pa.table(chosen)
@@ -313,8 +315,7 @@ def write(table: pa.Table, facts: Mapping[str, Any], path: Path) -> None:
                 pq.write_table(table, partial)
     except OSError as error:
         raise InputError(
-            f"out: {path} cannot be written: {error.strerror or error}; no file is left half "
-            "written"
+            f"out: {path} cannot be written: {error.strerror or error}; no partial file was left"
         ) from error
 
 
@@ -390,7 +391,7 @@ def check_place(path: Path, what: str, inputs: FilesRead, *, overwrite: bool = F
             file.write(bytes(SPACE))
     except OSError as error:
         raise InputError(
-            f"{what}: nothing can be written to the folder {path.parent}: {error.strerror}"
+            f"{what}: the folder {path.parent} cannot be written to: {error.strerror}"
         ) from error
 
 

@@ -71,8 +71,8 @@ def _read(path: Path) -> tuple[Result, dict[str, Any]]:
     check_in(path, "values")
     if path.suffix.lower() == ".csv":
         raise InputError(
-            f"values: a report needs facts that only Parquet can hold, got {path}; run shear "
-            "explain with --out values.parquet, or with --report"
+            f"values: a report needs metadata that only Parquet files have, got {path}; run "
+            "shear explain with --out values.parquet, or with --report"
         )
     try:
         with ParquetFile(path) as file:
@@ -83,8 +83,8 @@ def _read(path: Path) -> tuple[Result, dict[str, Any]]:
         raise
     except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
         raise InputError(
-            f"values: {path} was not written by shear explain of version {__version__}; expected "
-            "a file of values that it wrote"
+            f"values: {path} was not written by shear explain {__version__}; expected a file "
+            "that it wrote"
         ) from error
 
 

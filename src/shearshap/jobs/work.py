@@ -196,9 +196,9 @@ class ShardWork:
         """Return the columns of a part's interactions."""
         schema = self.part_schema()
         text = pa.string()
-        members = [("player", text), ("other", text)]
+        members = [("feature", text), ("other", text)]
         if self.call["interactions"] > 2:
-            members = [("size", pa.int64()), ("players", text)]
+            members = [("size", pa.int64()), ("features", text)]
         numbers = [(name, pa.float64()) for name in ("value", "standard_error")]
         fields = [("row", schema.field(0).type), ("output", text), *members, *numbers]
         return pa.schema(fields, metadata=schema.metadata)
@@ -242,14 +242,14 @@ def _row_of_all(first_row: int) -> Iterator[None]:
         yield
     except ModelError as error:
         if error.row is not None and first_row:
-            error.args = (f"{error}; among all rows it is row {first_row + error.row:,}",)
+            error.args = (f"{error}; this is row {first_row + error.row:,} of all rows",)
         raise
 
 
 def _in_words(error: BaseException, shard: Shard) -> str:
     """Return an error as one line."""
     if isinstance(error, SystemExit):
-        return f"the code of the model called exit (with {error.code!r}) at {shard.place}"
+        return f"the model's code called exit (with {error.code!r}) on {shard.place}"
     line = " ".join(str(error).split())
     return line if isinstance(error, ShearError) else f"{type(error).__name__}: {line}"
 

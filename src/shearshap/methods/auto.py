@@ -27,15 +27,15 @@ MAX_PLAYERS_OF_FEW = 500
 
 @dataclass(frozen=True)
 class Auto(Method):
-    """The best method for the number of players and the budget.
+    """The best method for the number of features and the budget.
 
     Exact if the budget allows all coalitions; otherwise the method with the smallest measured error
     (`benchmarks/accuracy.py`): kriging, but leverage beyond MAX_PLAYERS, where kriging gains
     little, and beyond MAX_KRIGED coalitions, where its equations become large. The choice depends
     on sizes alone, so the same call has the same answer on every machine.
 
-    If rows may stop early (`tol`), kriging is used at larger budgets too, since most rows need only
-    a part of them. Rows that need more go on to all coalitions, if the budget holds these.
+    If rows may stop early (`tol`), kriging is used at larger budgets, too, since most rows need
+    only a part of them. Rows that need more evaluate all coalitions, if the budget allows it.
 
     Parameters
     ----------

@@ -169,8 +169,8 @@ class Method(ABC):
             return self
         if not hasattr(self, "semivalue"):
             raise MethodError(
-                f"semivalue: {self!r} estimates Shapley values alone; try method='auto', 'kriging' "
-                "or 'exact'"
+                f"semivalue: {self!r} estimates only Shapley values; try method='auto', "
+                "'kriging' or 'exact'"
             )
         return cast("Method", replace(cast(Any, self), semivalue=semivalue))
 

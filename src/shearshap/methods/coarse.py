@@ -68,9 +68,9 @@ PRIOR = 4  #: openings that the mean variance of all members counts for
 class CoarseToFine(Method):
     """Values of a hierarchy's groups first; groups are opened one by one until the budget is spent.
 
-    For expensive models: with fewer evaluations than features, those go to the groups that matter.
-    Players of a group that was not opened share its value equally, with standard errors that say
-    so. Without a hierarchy it is "permutation-antithetic".
+    For expensive models: with fewer evaluations than features, they go to the groups that matter.
+    Features of a group that was not opened share its value equally, and their standard errors
+    allow for that. Without a hierarchy it is "permutation-antithetic".
     """
 
     promises: ClassVar[frozenset[Promise]] = frozenset({"efficiency"})

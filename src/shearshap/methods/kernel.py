@@ -433,7 +433,7 @@ def warn_if_singular(rank: int, needed: int, coalitions: int) -> None:
     """Warn if a regression has less than the rank it needs."""
     if rank < needed:
         warn(
-            f"a regression on {coalitions} coalitions has rank {rank} of {needed}: its least-norm "
-            "solution is used, which spreads what these coalitions cannot tell apart over the "
-            "features; a larger budget helps"
+            f"a regression on {coalitions} coalitions has rank {rank} of {needed}: its "
+            "least-norm solution is used, which spreads what these coalitions cannot tell apart "
+            "over the features; try a larger budget"
         )

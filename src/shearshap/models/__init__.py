@@ -52,9 +52,9 @@ KINDS: dict[str, Adapter] = {
 }
 
 ACCEPTED = (
-    "a torch.nn.Module, a scikit-learn estimator or Pipeline, a model of XGBoost, LightGBM or "
-    "CatBoost, an ONNX Runtime InferenceSession, a Hugging Face text classifier or "
-    "language model with its tokenizer, or a function of a numpy array or frame"
+    "a torch.nn.Module, a scikit-learn estimator or Pipeline, an XGBoost, LightGBM or CatBoost "
+    "model, an ONNX Runtime InferenceSession, a Hugging Face text classifier or language model "
+    "with its tokenizer, or a function of a numpy array or frame"
 )
 
 
@@ -150,7 +150,7 @@ def _with_labels(adapted: AdaptedModel, multilabel: bool | None) -> AdaptedModel
     if multilabel is None or multilabel == adapted.independent:
         return adapted
     if adapted.independent is not None:
-        kind = "classes of which one is true" if multilabel else "labels of their own"
+        kind = "exclusive classes" if multilabel else "independent labels"
         raise InputError(
             f"multilabel={multilabel}: the model's outputs are known to be {kind}; leave "
             "multilabel out"
@@ -162,8 +162,8 @@ def _adapted(model: Any, scale: Scale | None) -> AdaptedModel:
     """Adapt any model but a module."""
     if isinstance(model, type):
         raise InputError(
-            f"model: expected a model, got the class {model.__name__}; pass an instance of it that "
-            "is fitted or trained"
+            f"model: expected a model, got the class {model.__name__}; pass a fitted or trained "
+            "instance"
         )
     library = next((name for name in libraries(model) if name in KINDS), None)
     if library is not None:
@@ -219,8 +219,8 @@ def _form_of_function(scale: Scale | None) -> Form | None:
     if scale == "log-odds":
         return "probability"
     raise InputError(
-        f"scale={scale!r}: the outputs of a function are explained as they are; leave scale out, "
-        "say what they are by returns='probability' or returns='margin', or pass "
+        f"scale={scale!r}: a function's outputs are explained unchanged; leave scale out, pass "
+        "returns='probability' or returns='margin' to say what they are, or pass "
         "scale='log-odds' if the function returns probabilities"
     )
 

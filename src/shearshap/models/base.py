@@ -176,8 +176,8 @@ class Outputs:
         """Raise if the model is known to lack the wanted outputs or scale, before it is called."""
         if self.scale is not None and self.form is None:
             raise InputError(
-                f"scale={self.scale!r}: nothing says whether the model returns probabilities or "
-                "margins; pass returns='probability' or returns='margin', or leave scale out"
+                f"scale={self.scale!r}: it is not known whether the model returns probabilities "
+                "or margins; pass returns='probability' or returns='margin', or leave scale out"
             )
         if self.scale in MARGINS and self.form != "margin":
             raise InputError(
@@ -233,16 +233,16 @@ class Outputs:
         if is_stated and not self.seen.within_unit():
             raise ModelError(
                 f"returns='probability': the model returned {self.seen.low:.4g} to "
-                f"{self.seen.high:.4g}, which are not probabilities; pass returns='margin' if they "
-                "are scores before they become probabilities, or leave returns and scale out"
+                f"{self.seen.high:.4g}, which are not probabilities; pass returns='margin' if "
+                "they are raw scores, or leave returns and scale out"
             )
         is_assumed = (self.form, self.certainty) == ("margin", "assumed")
         is_of_classes = answer.ndim == 2 and not self.independent
         if is_first and is_assumed and is_of_classes and _sum_to_one(answer):
             raise InputError(
                 f"scale={self.scale!r}: the model's {answer.shape[1]} outputs lie in [0, 1] and "
-                f"sum to 1, as probabilities do, but nothing says what they are; pass "
-                f"{_HOW_TO_STATE} (and multilabel=True if several labels can be true at once)"
+                f"sum to 1, so they may be probabilities; pass {_HOW_TO_STATE} (and "
+                "multilabel=True if several labels can be true at once)"
             )
 
     def _is_selection(self) -> bool:
@@ -255,7 +255,7 @@ class Outputs:
         names = self.names if callable(self.output) else self.names_of(outputs)
         if len(names) != outputs:
             raise InputError(
-                f"output_names: expected {outputs}, one for each output, got {len(self.names)}"
+                f"output_names: expected {outputs}, one per output, got {len(self.names)}"
             )
 
     def _selected(self, answer: Tensor) -> Tensor:
@@ -272,8 +272,8 @@ class Outputs:
             if which in (1, -1, second):
                 return 0
             raise InputError(
-                f"output: there is one score for two classes, that of {second!r} (1), got "
-                f"{which!r}; try scale='log-odds' for both"
+                f"output: the two classes have one score, that of {second!r} (1), got {which!r}; "
+                "try scale='log-odds' for both"
             )
 
         names = self.names_of(outputs)
@@ -322,13 +322,14 @@ def _shaped(answer: Tensor, rows: int) -> Tensor:
         return answer.reshape(rows)
     if answer.ndim == 0:
         raise ModelError(
-            f"the model returned shape () for {rows} rows, a single number; expected one for each "
-            "row, as in x.sum(axis=1) in place of x.sum()"
+            f"the model returned shape () for {rows} rows, a single number; expected one per "
+            "row, such as x.sum(axis=1) instead of x.sum()"
         )
     if answer.ndim != 2 or len(answer) != rows or answer.numel() == 0:
         raise ModelError(
             f"the model returned shape {tuple(answer.shape)} for {rows} rows; expected ({rows},) "
-            f"or ({rows}, k). Pass output= a function of the model's output that gives such a shape"
+            f"or ({rows}, k). Pass output= a function that turns the model's output into such a "
+            "shape"
         )
     return answer
 
@@ -381,7 +382,7 @@ def real_numbers(raw: Any, source: Literal["the model", "the game", "the loss"])
         if len(others):
             error = _not_real(f"{table.dtype} such as {others[0]!s:.40}", source)
             if isinstance(others[0], str) and source == "the model":
-                raise ModelError(f"{error}, or a classifier itself and not its predict")
+                raise ModelError(f"{error}, or pass the classifier itself instead of its predict")
             raise error
     # torch wants memory that is aligned, writable and without negative strides
     array = np.require(table, np.float64, ["ALIGNED", "C", "ENSUREARRAY", "WRITEABLE"])
@@ -389,10 +390,10 @@ def real_numbers(raw: Any, source: Literal["the model", "the game", "the loss"])
 
 
 def _not_real(kind: object, source: str) -> ModelError:
-    make = "pass output= a function that makes" if source == "the model" else "make"
+    make = "pass output= a function that returns" if source == "the model" else "return"
     return ModelError(
-        f"{source} returned {kind}; expected numbers, such as probabilities or scores; {make} real "
-        "numbers of them"
+        f"{source} returned {kind}; expected numbers, such as probabilities or scores; {make} "
+        "real numbers"
     )
 
 
@@ -453,8 +454,8 @@ def _log_odds_of_probabilities(probabilities: Tensor) -> Tensor:
     if lowest < -_ROUNDING or highest > 1 + _ROUNDING:
         raise ModelError(
             f"scale='log-odds' needs probabilities, but the model returned {lowest:.4g} to "
-            f"{highest:.4g}; leave scale out, pass returns='margin' if these are scores before "
-            "they become probabilities, or pass output= a function that makes the numbers you want"
+            f"{highest:.4g}; leave scale out, pass returns='margin' if these are raw scores, or "
+            "pass output= a function that makes the numbers you want"
         )
     return probabilities.double().clamp(MIN_PROBABILITY, 1 - MIN_PROBABILITY).logit()
 
@@ -504,7 +505,7 @@ def checked_scale(scale: Any, output: Output) -> Scale | None:
         known = ", ".join(get_args(Scale))
         hint = "; did you mean 'margin'?" if scale == "raw" else ""  # as shap calls it
         raise InputError(
-            f"scale: expected one of {known}, or none for the model's own; got {scale!r}{hint}"
+            f"scale: expected one of {known}, or None for the model's own; got {scale!r}{hint}"
         )
     if callable(output):
         raise InputError(
@@ -517,8 +518,8 @@ def check_statements(returns: Any, multilabel: Any) -> None:
     """Raise unless the user's statements about the model's outputs are possible ones."""
     if returns is not None and returns not in get_args(Form):
         raise InputError(
-            "returns: expected 'probability' or 'margin', what the model's outputs are, or None if "
-            f"that is known; got {returns!r}"
+            "returns: expected 'probability' or 'margin', or None to infer what the model "
+            f"returns; got {returns!r}"
         )
     if multilabel is not None and not isinstance(multilabel, bool):
         raise InputError(

@@ -165,7 +165,7 @@ def _lightgbm_objective(model: Any, booster: Any) -> Objective:
     if settings[0] == "custom" and classifies:
         return Objective(
             by_margins=True,
-            remark="LightGBM has no probabilities for a custom objective",
+            remark="its objective is custom",
         )
     objective = _LIGHTGBM.get(settings[0], _REGRESSION)
     if objective == _REGRESSION and classifies:
@@ -219,7 +219,9 @@ def _catboost_objective(model: Any, loss: str) -> Objective:
     if class_names(model):
         return _OTHER_PROBABILITIES
     if hasattr(model, "predict_proba"):
-        return Objective(by_margins=True, remark=f"it knows no classes ({loss or 'no'} loss)")
+        return Objective(
+            by_margins=True, remark=f"it was fitted without classes ({loss or 'no'} loss)"
+        )
     return _REGRESSION
 
 

@@ -37,23 +37,23 @@ class CompletionEndpoint:
     """A language model behind an OpenAI-compatible server, such as vLLM, to explain its answers.
 
     `Explainer(CompletionEndpoint("http://localhost:8000/v1", "my-model"))(prompts, answer=...)`.
-    Absent parts are cut out of the text of the prompt, which the server tokenises anew. A prompt of
-    which nothing is left is sent as a line break, as an answer's first token needs one before it.
+    Absent parts are cut out of the prompt's text, which the server tokenises again. An empty prompt
+    is sent as a line break, since the answer's first token needs a token before it.
 
     Parameters
     ----------
     url
-        Of the server, up to "/v1".
+        The server's address, up to "/v1".
     model
-        The name that the server knows the model by.
+        The model's name on the server.
     api_key
-        Sent as a bearer token; None: nothing is.
+        Sent as a bearer token; None sends nothing.
     tokenizer
-        Of the model, for its chat template; needed only for chats.
+        The model's tokenizer, for its chat template; only needed for chats.
     prompts_at_once
-        Prompts in one request.
+        Prompts per request.
     requests_at_once
-        Requests in flight.
+        Requests at the same time.
     timeout
         Seconds to wait for an answer.
     """

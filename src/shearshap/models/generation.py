@@ -181,8 +181,8 @@ class LanguageModel:
         lacking = [part for part in range(len(parts.spans)) if part not in owner]
         if lacking:
             raise InputError(
-                f"groups: the part {parts.pieces[lacking[0]]!r} has no token of its own; make it "
-                "longer"
+                f"groups: the part {parts.pieces[lacking[0]]!r} is only a piece of a token; make "
+                "it longer"
             )
         substitute = self.substitute(absent)
         if substitute is None:
@@ -378,7 +378,7 @@ class AnswerScorer:
         if start is None:
             raise ModelError(
                 "the tokenizer has no token for the beginning of a text, which an empty prompt "
-                "needs; let a part of the prompt stay"
+                "needs; keep a part of the prompt"
             )
         return np.array([start])
 

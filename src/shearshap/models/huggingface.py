@@ -59,7 +59,7 @@ def check_text_model(model: Any, rows: Any, background: Any) -> None:
     if (is_pair or any(map(_is_tokenizer, parts))) and text_classifier(model) is None:
         kinds = ", ".join(type(part).__name__ for part in parts)
         raise InputError(
-            f"model: expected a classifier of texts with its tokenizer, Explainer((model, "
+            "model: expected a text classifier with its tokenizer, Explainer((model, "
             f"tokenizer)); got {type(model).__name__} of {kinds}"
         )
     if "transformers" not in libraries(model):
@@ -70,8 +70,8 @@ def check_text_model(model: Any, rows: Any, background: Any) -> None:
     has_text = isinstance(next(iter(rows), None), str) if are_texts(rows) else False
     if is_module and (background is None or has_text):
         raise InputError(
-            f"model: a {type(model).__name__} reads texts by its tokenizer; pass both, "
-            "Explainer((model, tokenizer))"
+            f"model: a {type(model).__name__} needs its tokenizer; pass both, Explainer((model, "
+            "tokenizer))"
         )
     if not is_module and task not in (None, "text-classification", "text-generation"):
         raise InputError(

@@ -66,7 +66,7 @@ def _check_weights(network: nn.Module) -> None:
         )
     if any(tensor.is_meta for tensor in _tensors(network)):
         raise InputError(
-            "model: the module has parameters on the device 'meta', which have no numbers; load "
+            "model: the module has parameters on the device 'meta', which holds no numbers; load "
             "its weights, or move it by to_empty first"
         )
 

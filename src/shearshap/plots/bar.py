@@ -34,22 +34,22 @@ def bar(
 ) -> Axes:
     """Draw the mean size of every feature's value over the rows; for a single row, the values.
 
-    The largest come first. Bars and whiskers are the numbers of `explanation.abs().mean()`: its
-    95 % intervals cover the choice of rows and the standard errors of the values. Those of a single
-    row's values cover their standard errors.
+    The largest come first. Bars and whiskers show `explanation.abs().mean()`: its 95 % intervals
+    cover the choice of rows and the standard errors of the values. For a single row they cover the
+    standard errors.
 
-    Cohorts have bars below each other. The bars of several outputs, such as classes, follow each
-    other on one line, without whiskers. Several texts have a bar for each word: its mean is over
-    all texts, and a text that lacks it counts as 0.
+    Cohorts have bars below each other. Several outputs, such as classes, are stacked on one line,
+    without whiskers. Texts have a bar for each word, with the mean over all texts: a text without
+    the word counts as 0.
 
     Parameters
     ----------
     explanation
-        Of one or several outputs; a mapping from the names of cohorts to their explanations; or a
-        table of means, such as `explanation.abs().mean()`.
+        With one or several outputs; a mapping from names of cohorts to explanations; or a table of
+        means, such as `explanation.abs().mean()`.
     groups
-        A label for each row, or anything else that `Explanation.by` takes: rows with equal labels
-        are a cohort.
+        One label per row, or anything else that `Explanation.by` takes: rows with equal labels form
+        a cohort.
     """
     most = canvas.positive_count("max_features", max_features)
     if isinstance(explanation, Importance):
@@ -235,7 +235,7 @@ def _checked(cohorts: Mapping[str, Explanation]) -> dict[str, Explanation]:
     parts = {name: canvas.single_output(part, "bar") for name, part in cohorts.items()}
     players = {() if has_places(part) else tuple(part.feature_names) for part in parts.values()}
     if len(players) > 1:
-        raise InputError("bar: expected cohorts of the same features, got other names")
+        raise InputError("bar: expected cohorts with the same features, got other names")
     return parts
 
 

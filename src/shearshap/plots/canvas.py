@@ -52,12 +52,12 @@ Row = int | str  #: a row's number, or its label
 
 #: the options that plots have in common, which the documentation of each ends with
 SHARED_OPTIONS = {
-    "explanation": "Of one output; of several take `explanation.output(name)`.",
+    "explanation": "With one output; from several take `explanation.output(name)`.",
     "row": "Which of the explanation's rows: its number from 0, or its label as text.",
-    "max_features": "How many features to show; the others are left out, and counted below.",
-    "ax": "Where to draw; None: a new figure.",
-    "title": "Written above; None: which output and rows are explained, and against what.",
-    "show": "Whether to show the figure at once, as a script must.",
+    "max_features": "How many features to show; the plot says how many are left out.",
+    "ax": "Where to draw; None makes a new figure.",
+    "title": "Title of the plot; None names the output, the rows and the background.",
+    "show": "Whether to show the figure at once; needed in a script.",
 }
 
 SIGNS = {RAISES: "raises the output", LOWERS: "lowers the output"}  #: what the two colours mean
@@ -472,7 +472,7 @@ def check_explanation(explanation: object, plot: str) -> None:
         kind = type(explanation).__name__
         raise InputError(f"{plot}: expected a shearshap.Explanation, got {kind}")
     if not len(explanation):
-        raise InputError(f"{plot}: there is nothing to draw in an explanation of 0 rows")
+        raise InputError(f"{plot}: the explanation has no rows to draw")
 
 
 def row_number(explanation: Explanation, row: Row) -> int:

@@ -34,8 +34,8 @@ def convergence(
     Parameters
     ----------
     explanations
-        Of the same rows and one output, made with growing budgets: two or more, drawn at their
-        evaluations, or a mapping from budget to explanation, drawn at the budgets.
+        Two or more explanations of the same rows and one output, made with growing budgets and
+        drawn at their evaluations; or a mapping from budget to explanation, drawn at the budgets.
     max_features
         How many features to show, up to 8: those with the largest values at the largest budget.
     """
@@ -101,7 +101,7 @@ def _ordered(
     parts = [views.of_row(whole, canvas.row_number(whole, row)) for whole in wholes]
     ends = np.array([(part.base_values[0], part.predictions[0]) for part in parts])
     if not np.allclose(ends, ends[:1], rtol=1e-3, atol=1e-3 * np.ptp(ends)):
-        raise InputError(f"{EXPECTED}; got other base values or predictions: {ends.tolist()}")
+        raise InputError(f"{EXPECTED}; got different base values or predictions: {ends.tolist()}")
 
     evaluations = [int(spent_evaluations(part)[0]) for part in parts]
     budgets = list(explanations) if isinstance(explanations, Mapping) else evaluations

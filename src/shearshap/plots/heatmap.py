@@ -38,7 +38,7 @@ def heatmap(
     title: str | None = None,
     show: bool = False,
 ) -> Axes:
-    """Draw every value as a cell: rows side by side, features below each other, the largest first.
+    """Draw every value as a cell: a column per row, a line per feature, the largest first.
 
     A cell's colour is the value, orange if it raises the output and blue if it lowers it.
     The line on top is the prediction. The numbers on the right are mean |values|.
@@ -46,7 +46,7 @@ def heatmap(
     Parameters
     ----------
     order
-        Of the rows: "similar" ones beside each other, by "prediction", or as "given".
+        The order of rows: "similar" (similar rows together), "prediction", or "given".
     """
     explanation = canvas.single_output(explanation, "heatmap")
     most = canvas.positive_count("max_features", max_features)

@@ -42,27 +42,27 @@ def image(
     title: str | None = None,
     show: bool = False,
 ) -> Axes:
-    """Draw pictures, and beside each its patches in the colours of their values, over it in grey.
+    """Draw pictures, each beside a grey copy whose patches are coloured by their values.
 
-    Orange patches raise the output and blue ones lower it; the stronger, the less is seen of the
-    picture. All have one scale. Above each are the output's prediction and its base value.
+    Orange patches raise the output, blue ones lower it; stronger colours mean more. All share one
+    scale. The prediction and the base value are written above.
 
     Parameters
     ----------
     explanation
-        Of one or several outputs, such as classes.
+        With one or several outputs, such as classes.
     picture
-        The picture of one row: (height, width), with channels first or last, or without. Or those
-        of all rows: a list of such pictures, or an array of them. Arrays or tensors.
+        The picture of one row: (height, width), with channels first or last, or without. Or the
+        pictures of all rows, as a list or an array. Arrays or tensors.
     mask
         Which pixel belongs to which feature: what `groups` was for the explainer, such as
         `shearshap.patches`. None: every pixel is a feature.
     row
-        Which of the explanation's rows: a number or label, or several. None: all rows whose
-        pictures there are, up to 10.
+        Which of the explanation's rows: a number or label, or several. None: all rows that have a
+        picture, up to 10.
     outputs
-        How many outputs: those with the highest predictions for each picture. Or which: their
-        names or numbers.
+        How many outputs to show, the highest predictions of each picture first; or their names or
+        numbers.
     """
     canvas.check_explanation(explanation, "image")
     explanation = without_mirror(explanation)
@@ -133,14 +133,14 @@ def _by_row(
     if not several and np.ndim(picture) == 3 and np.shape(picture)[0] == rows:
         several = not {np.shape(picture)[0], np.shape(picture)[2]} & set(CHANNELS)
     if several and len(picture) != rows:
-        expected = f"one picture, or one for each of {rows} rows"
+        expected = f"one picture, or one per row ({rows})"
         raise InputError(f"picture: expected {expected}, got {len(picture)} pictures")
     if row is None:
         row = list(range(min(rows, MAX_ROWS))) if several else 0
     wanted = [row] if isinstance(row, str | int | np.integer) else list(row)
     numbers = [canvas.row_number(explanation, each) for each in wanted]
     if not several and len(numbers) != 1:
-        raise InputError(f"picture: expected those of all {rows} rows, got one")
+        raise InputError(f"picture: expected {rows} pictures, one per row, got one")
     return {number: _plain(picture[number] if several else picture) for number in numbers}
 
 
@@ -198,8 +198,8 @@ def _owners(mask: Any, shape: tuple[int, ...], players: int) -> Ints:
     if mask is None:
         if players != height * width:
             raise InputError(
-                f"image: {players} features are not {height} x {width} pixels; say which pixel "
-                "belongs to which feature: mask="
+                f"image: {players} features are not {height} x {width} pixels; pass mask=, the "
+                "feature of each pixel"
             )
         return np.arange(players).reshape(shape)
 

@@ -45,15 +45,15 @@ def interactions(
 ) -> Axes:
     """Draw what features add alone and in pairs, as a matrix.
 
-    On the diagonal is what a feature adds alone, elsewhere what two add only together: orange if
-    that raises the output, blue if it lowers it. Hatched cells may be 0: their 95 % interval holds
-    it. Over all rows these are means. For
-    cross-contribution, which has no sign, cells are violet, and the diagonal is empty.
+    The diagonal shows what a feature adds alone, other cells what two features add only together:
+    orange raises the output, blue lowers it. The 95 % interval of a hatched cell contains 0. Over
+    all rows, cells are means. Cross-contributions have no sign: cells are violet, and the diagonal
+    is empty.
 
     Parameters
     ----------
     explanation
-        Of one output, with `interactions` or `cross_contribution`.
+        With one output, and `interactions` or `cross_contribution`.
     row
         Which row; None: the mean of all.
     max_features
@@ -87,7 +87,7 @@ def interactions(
         words.write_title(ax, title, some, 0)
     left_out = len(sizes) - len(players)
     what = "mean" if len(some) > 1 else ""
-    key = "hatched: the 95 % interval holds 0" if doubtful.any() else ""
+    key = "hatched: the 95 % interval contains 0" if doubtful.any() else ""
     label = words.axis_label(ax, some, what, left_out=left_out)
     ax.set_xlabel("\n".join(filter(None, (label, key))))
     signed = strengths.signed
@@ -196,14 +196,14 @@ def cooperators(
     Parameters
     ----------
     explanation
-        Of one output, with `cross_contribution` or `interactions`.
+        With one output, and `cross_contribution` or `interactions`.
     row
         Which row; None: all of them.
     edges
         "cross-contribution" or "interactions"; None: the first of the two that there is.
     max_features
-        How many features to show, up to 14: the largest. Edges are the 15 strongest between them,
-        and of these only such as have a tenth of the strongest.
+        How many features to show, up to 14: the largest. Up to 15 edges are drawn, those with at
+        least a tenth of the strongest edge's strength.
     """
     if edges not in (None, "cross-contribution", "interactions"):
         raise InputError(

@@ -34,20 +34,19 @@ def dependence(
 ) -> Axes:
     """Draw a feature's Shapley values against its data.
 
-    Points are coloured by the feature that it acts with most. If the explanation does not say
-    which that is, it is guessed: the feature that goes best with what the values differ by among
-    rows that are alike in the feature itself.
+    Points are coloured by the feature that it interacts with most. Without interactions, that is
+    the feature that best explains the remaining spread of the values among rows with similar data.
 
     Parameters
     ----------
     explanation
-        Of one output, with `data` or `display_data`.
+        With one output, and `data` or `display_data`.
     feature
         Its name or number. Texts in `display_data` that are not all numbers are categories, the
         rarest as "others".
     cooperator
-        The feature to colour by; None: the one with the largest mean cross-contribution, or if
-        there is none the largest mean |interaction|, or else the best guess.
+        The feature to colour by. None: the one with the largest mean cross-contribution or, without
+        these, the largest mean |interaction| or, without both, the best guess.
     errors
         Whether to draw the 95 % intervals.
     """
@@ -73,19 +72,19 @@ def scatter(
     title: str | None = None,
     show: bool = False,
 ) -> Axes:
-    """Draw a feature's Shapley values against its data, in colours of your choice.
+    """Draw a feature's Shapley values against its data, in colours that you choose.
 
     `dependence` draws the same, and chooses the colours itself.
 
     Parameters
     ----------
     explanation
-        Of one output, with `data` or `display_data`.
+        With one output, and `data` or `display_data`.
     feature
         Whose values to draw: its name or number.
     colour
-        The feature to colour by, or a number or label for each row; None: one colour. An
-        explanation, as in shap: the feature that `dependence` chooses.
+        The feature to colour by, or one number or label per row. None: one colour. An explanation,
+        as in shap: the feature that `dependence` chooses.
     errors
         Whether to draw the 95 % intervals.
     """
@@ -251,11 +250,11 @@ def beeswarm(
     title: str | None = None,
     show: bool = False,
 ) -> Axes:
-    """Draw every row's values, a swarm of points for each feature, the largest mean size first.
+    """Draw every row's values as a swarm of points per feature, the largest mean size first.
 
     A point's colour is the rank of the feature's `data` among the rows, from blue (low) to orange
-    (high). Points of categories without an order are grey, and the names of the most frequent
-    categories stand at the means of their values. Several texts have a swarm for each word.
+    (high). Unordered categories are grey, and the most frequent ones are named at the mean of their
+    values. Texts have a swarm for each word.
     """
     explanation = canvas.single_output(explanation, "beeswarm")
     most = canvas.positive_count("max_features", max_features)

@@ -37,8 +37,8 @@ def text(
     Parameters
     ----------
     explanation
-        Of texts and one output; of several take `explanation.output(name)`. For other rows, the
-        features' names are the words.
+        Of texts, with one output; from several take `explanation.output(name)`. For other rows, the
+        names of the features are the words.
     """
     explanation = canvas.single_output(explanation, "text")
     number = canvas.row_number(explanation, row)

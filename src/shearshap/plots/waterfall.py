@@ -39,10 +39,9 @@ def waterfall(
 ) -> Axes:
     """Draw how the features' values lead from a row's base value to its prediction.
 
-    The largest come first. The features beyond `max_features` are summed as "n others". Whiskers
-    and ± are 95 % intervals of the single values. A sum has none, as it is not known how the errors
-    of its parts go together. What the values miss of the prediction, if anything, is a bar of its
-    own, the gap.
+    The largest come first. Features beyond `max_features` are summed as "n others". Whiskers and ±
+    are 95 % intervals of single values; the sum has none, since the correlation of its errors is
+    not known. If the values do not add up to the prediction, another bar shows the gap.
 
     Parameters
     ----------

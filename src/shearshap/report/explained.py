@@ -90,7 +90,7 @@ def shown_outputs(explanation: Explanation) -> tuple[list[Explanation], str]:
     names = explanation.output_names
     second = without_mirror(explanation)
     if second is not explanation:
-        return [second], f"What raises it lowers “{plain(names[0])}” by as much."
+        return [second], f"What raises it lowers “{plain(names[0])}” by the same amount."
     outputs = [explanation.output(number) for number in range(len(names))]
     if len(outputs) > SHOWN_OUTPUTS:
         note = f"The first {SHOWN_OUTPUTS} of {len(outputs)} outputs are shown."
@@ -174,11 +174,10 @@ def _dots_figure(outputs: Sequence[Explanation]) -> Figure:
         unit = "← lowers the prediction · raises it →"
         charts.append(_ramp() + chart(lines, alt=alt, unit=unit))
 
-    which = "each row" if len(drawn) == rows else f"each of {len(drawn)} rows, evenly taken"
+    which = "each row" if len(drawn) == rows else f"each of {len(drawn)} rows, evenly spaced"
     caption = (
-        f"A dot for {which}. Right of the line the feature raised the prediction, left of it it "
-        "lowered it. Blue dots are rows in which the feature itself is low, orange dots rows in "
-        "which it is high."
+        f"One dot for {which}. Right of the line, the feature raised the prediction; left of it, "
+        "the feature lowered it. Blue: the feature itself is low in that row; orange: it is high."
     )
     if has_grey:
         caption += " Categories and text are shown in grey."
@@ -281,11 +280,11 @@ def _rows_section(outputs: Sequence[Explanation], held: RowData) -> Section:
     size = file_size(held.bytes)
     if held.rows == rows:
         which = "All rows are" if rows > 1 else "The row is"
-        sentences.append(f"{which} in this page ({size}).")
+        sentences.append(f"{which} on this page ({size}).")
     else:
         sentences.append(
-            f"{held.rows:,} of the {rows:,} rows, evenly taken, are in this page ({size}), to keep "
-            "it small enough to send."
+            f"{held.rows:,} of the {rows:,} rows, evenly spaced, are on this page ({size}), to "
+            "keep it small enough to send."
         )
     return Section("rows", "Row by row", (" ".join(sentences),), html=held.html)
 
@@ -302,29 +301,29 @@ def interval_meaning(outputs: Sequence[Explanation]) -> str:
     if not _any_intervals(outputs):
         return f"**Certainty.** {certainty(outputs)}"
     return (
-        "**Intervals.** The values are estimates. In about 95 of 100 cases, for models that are "
-        "smooth enough, the exact Shapley value, of this model, row and background, lies within "
-        "the interval; for a model that jumps, in fewer. How well they hold is in the "
-        "documentation, under “Error bars”. They say nothing of whether the model is right."
+        "**Intervals.** The values are estimates. If the model is smooth, about 95 of 100 "
+        "intervals contain the exact Shapley value of this model, row and background; if it "
+        "jumps, fewer do. The documentation has measurements, under “Error bars”. Intervals do "
+        "not show whether the model is right."
     )
 
 
 def _reading_section(outputs: Sequence[Explanation], result: Result) -> Section:
     text = (
-        "**Base value.** What the model returns with every feature absent, that is replaced by "
-        f"the background: {result.background}.",
+        "**Base value.** What the model predicts with every feature replaced by the background: "
+        f"{result.background}.",
         "**Value.** A feature's Shapley value is its contribution to the difference between the "
-        "base value and the row's prediction, in the units of the prediction: what it adds when it "
-        "comes in, averaged over all orders in which the features can come in. A row's values add "
-        "up to the prediction less the base value.",
+        "base value and the row's prediction, in the units of the prediction: what it adds when "
+        "it joins the others, averaged over all orders in which features can join. A row's "
+        "values add up to the prediction less the base value.",
         interval_meaning(outputs),
         "**Background.** Another background gives other values. A feature that has the same value "
         "as the background gets almost 0, even if the model relies on it for other rows.",
         "**Mixed rows.** The model is evaluated on mixtures of the row and the background. If "
         "features depend on each other, some of these never occur in practice, and the values "
         "also reflect what the model returns there.",
-        "**No causes.** The values say what the model did with its inputs, not what would happen "
-        "in the world if a feature were changed.",
+        "**Not causes.** The values show how the model used its inputs, not what would happen in "
+        "the world if a feature changed.",
     )
     return Section("reading", "What the numbers mean", text, open=False)
 
@@ -339,7 +338,7 @@ def making_section(result: Result, facts: Mapping[str, Any]) -> Section:
     gap = float(np.abs(explanation.gap).max())
     adds_up = "The values of every row add up to its prediction."
     if gap > ROUNDING * np.abs(explanation.values).max(initial=0.0):
-        adds_up = f"The values miss at most {gap:.2g} of a row's prediction: the gap."
+        adds_up = f"The values of a row miss its prediction by at most {gap:.2g} (the gap)."
     text = [
         f"`{explanation.method}` spent {spent} on each row, base value and prediction included. "
         + adds_up,
@@ -352,8 +351,8 @@ def making_section(result: Result, facts: Mapping[str, Any]) -> Section:
     if explanation.converged is not None and not explanation.converged.all():
         missed = int((~explanation.converged).sum())
         text.append(
-            f"{part_of(missed, len(explanation), 'row').capitalize()} did not come below the "
-            "standard error asked for within the budget."
+            f"{part_of(missed, len(explanation), 'row').capitalize()} did not reach the "
+            "requested standard error within the budget."
         )
     lines = _facts(explanation, result, facts)
     return Section("making", "How it was made", tuple(text), open=False, facts=lines)

@@ -100,7 +100,7 @@ def _texts_section(explanation: Explanation) -> Section:
         sentences.append("Thin lines and ± are 95 % intervals.")
     if len(shown) < count:
         which = part_of(len(shown), count, "text")
-        sentences.append(f"The first {which} are in this page, to keep it small enough to send.")
+        sentences.append(f"The first {which} are on this page, to keep it small enough to send.")
     html = f'<div class="shear">{coloured_html(shown, _ranked)}</div>'
     return Section("texts", "Text by text", (" ".join(sentences),), html=html)
 
@@ -138,12 +138,12 @@ def _ranked(view: View, output: int) -> str:
 
 def _reading_section(outputs: list[Explanation], result: Result) -> Section:
     text = (
-        "**Base value.** What the model returns with every part absent, that is, compared with "
+        "**Base value.** What the model predicts with every part absent, compared with "
         f"{plain(result.background)}.",
-        "**Value.** A part's Shapley value is its contribution to the difference between the base "
-        "value and the prediction: what it adds when it comes in, averaged over all orders in "
-        "which the parts can come in. The values of a text add up to the prediction less the base "
-        "value.",
+        "**Value.** A part's Shapley value is its contribution to the difference between the "
+        "base value and the prediction: what it adds when it joins the others, averaged over all "
+        "orders in which parts can join. The values of a text add up to the prediction less the "
+        "base value.",
         interval_meaning(outputs),
         "**About the model.** A part with a large value made the output higher, whether the output "
         "is true or not. Two parts that say the same share their value.",

@@ -174,7 +174,7 @@ def chart(lines: Sequence[Line], *, alt: str, unit: str) -> str:
     data = data_element({"lines": marks, "unit": unit, "rule": 0}, "chart-data")
     frame = Markup(
         '<div class="chart" data-chart role="group" aria-label="{}"><p class="note">This '
-        "chart is drawn by a script, which your browser does not run.</p>{}</div>"
+        "chart needs JavaScript.</p>{}</div>"
     )
     return str(frame.format(alt, Markup(data)))
 

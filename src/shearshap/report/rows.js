@@ -155,7 +155,7 @@
     body.replaceChildren(...rows.map(lineOf));
     before.disabled = page === 0;
     after.disabled = from + LINES >= order.length;
-    range.textContent = order.length ? `${(from + 1).toLocaleString("en")}–${(from + rows.length).toLocaleString("en")} of ${order.length.toLocaleString("en")}` : "no row";
+    range.textContent = order.length ? `${(from + 1).toLocaleString("en")}–${(from + rows.length).toLocaleString("en")} of ${order.length.toLocaleString("en")}` : "no rows";
     if (rows.length && !rows.includes(chosen)) showRow(rows[0]);
     else if (rows.length) showRow(chosen);
   };

@@ -25,9 +25,7 @@ BLOCK = 500  #: rows that are read at once
 UNITS = 1e4  #: in the power of ten of the largest value: so many digits are kept
 MAX_EXTRA_COLUMNS = 6  #: columns shown beside a row that the model was not given
 MAX_LETTERS = 80  #: letters of a cell
-NO_SCRIPT = (
-    "<noscript>Single rows are shown by a script, which your browser does not run.</noscript>"
-)
+NO_SCRIPT = "<noscript>Single rows need JavaScript.</noscript>"
 STEP_BYTES = 20  #: of a feature of a row, about
 
 Texts = dict[str, int]  #: the numbers of texts, each once

@@ -176,7 +176,7 @@ def _by_output(outputs: Sequence[Explanation]) -> str:
     if not are_classes(predictions):
         moved = [mean_sizes(output).sum() for output in outputs]
         most = names[int(np.argmax(moved))]
-        return f"Of the {len(names)} outputs shown, **{_bold(most)}** is moved most."
+        return f"Of the {len(names)} outputs shown, **{_bold(most)}** moves most."
 
     counts = np.bincount(predictions.argmax(axis=1), minlength=len(names))
     order = np.argsort(-counts, kind="stable")[:DESCRIBED]
@@ -222,8 +222,8 @@ def certainty(outputs: Sequence[Explanation]) -> str:
         margin = f"{known.mean():.2g}"
         largest = _own(float(max(mean_sizes(output).max() for output in outputs)))
         return (
-            f"The values are estimates, good to about ±{margin} for a single row (95 % intervals); "
-            f"the largest feature moves predictions by {largest} on average."
+            f"The values are estimates, accurate to about ±{margin} for a single row (95 % "
+            f"intervals); the largest feature moves predictions by {largest} on average."
         )
     if set(method.split(", ")) == {"exact"}:
         return "The values are exact, up to rounding."

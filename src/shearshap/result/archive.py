@@ -62,7 +62,7 @@ def load(kind: type[Result], path: Path) -> Result:
     try:
         return kind(**_contents(_entries(path)))
     except ImportError as error:
-        raise InputError(f"{path} holds values of pandas: pip install pandas") from error
+        raise InputError(f"{path} needs pandas: pip install pandas") from error
     # a damaged file may hold anything in place of what the decoders expect
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(

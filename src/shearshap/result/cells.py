@@ -214,7 +214,7 @@ def folded(explanation: "Explanation", depth: int) -> "Explanation":
     """
     paths = explanation.hierarchy
     if paths is None:
-        raise InputError("fold: the explanation has no hierarchy; pass nested groups= to explain")
+        raise InputError("fold: the explanation has no hierarchy; explain with nested groups=")
     if not isinstance(depth, int) or depth < 1:
         raise InputError(f"fold: expected a depth of 1, 2, ..., got {depth!r}")
     names = explanation.feature_names

@@ -82,85 +82,85 @@ def spent_evaluations(explanation: "Explanation") -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Shapley values of r rows and p players, for one output (no k axis) or k outputs.
+    """Shapley values of r rows and p features, for one output (no k axis) or k outputs.
 
     For every row and output, `base_values + values.sum(axis=1)` is the prediction, up to `gap`.
-    `standard_errors` say how far each value may be off, and `interval` makes confidence intervals
-    of them. `evaluations` is what a row cost.
+    `standard_errors` say how far each value may be off, and `interval` turns them into confidence
+    intervals. `evaluations` is what a row cost.
 
     An explanation is indexed by rows: `explanation[3]`, `explanation[10:20]` and
-    `explanation[explanation.predictions > 0.5]` are explanations themselves, and
-    `Explanation.concat` joins them again. `row` finds rows by their labels, which are in `index`.
-    `output` chooses one of several outputs, as `explanation[:, :, 1]` does. `mean`, `abs` and `by`
-    make tables of importance. `save` writes an explanation to a file, and `Explanation.load` reads
-    it. `to_frame`, `to_shap` and `to_shapiq` convert it for other libraries.
+    `explanation[explanation.predictions > 0.5]` are explanations, too, and `Explanation.concat`
+    joins them again. `row` finds rows by their labels in `index`. `output` chooses one of several
+    outputs, as `explanation[:, :, 1]` does. `mean`, `abs` and `by` make tables of importance.
+    `save` writes an explanation to a file, and `Explanation.load` reads it. `to_frame`, `to_shap`
+    and `to_shapiq` convert it for other libraries.
 
-    A notebook shows the first rows as a table with bars, and `print` as text.
+    A notebook shows the first rows as a table with bars; `print` shows them as text.
 
-    A subclass may add fields. An array field declares its axes in its metadata, as those below do;
-    then it is taken, joined, saved and loaded with the others.
+    A subclass may add fields. An array field that declares its axes in its metadata, as those below
+    do, is indexed, joined, saved and loaded like the others.
     """
 
-    #: (r, p) or (r, p, k): every player's Shapley value
+    #: (r, p) or (r, p, k): the Shapley value of every feature
     values: Floats = field(metadata=axes("rpk"))
-    #: (r,) or (r, k): the prediction with all players absent
+    #: (r,) or (r, k): the prediction with all features absent
     base_values: Floats = field(metadata=axes("rk"))
-    #: (r,) or (r, k): the prediction with all players present
+    #: (r,) or (r, k): the prediction with all features present
     predictions: Floats = field(metadata=axes("rk"))
     #: like `values`, infinite if they are not known; None if the method has none
     standard_errors: Floats | None = field(metadata=axes("rpk", absent=_unknown_errors))
-    #: model evaluations spent on one row, base value and prediction included; the most of any row
+    #: model evaluations per row, including base value and prediction; the largest number of any row
     evaluations: int = field(metadata=joined(max))
-    #: passes through the model spent on one row for derivatives, not in `evaluations`
+    #: passes through the model per row for derivatives, not included in `evaluations`
     derivative_passes: int = field(metadata=joined(max))
-    #: evaluations of a call, for all its rows so far together, that checked the model: see `notes`;
-    #: they are not in `evaluations`
+    #: evaluations that checked the model, for all rows of the call so far; see `notes`. They are
+    #: not included in `evaluations`
     check_evaluations: int = field(default=0, kw_only=True, metadata=joined(max))
-    #: its name in METHODS, or how the instance prints; with "auto", the method that was chosen
+    #: the name in METHODS, or the instance as it prints; with "auto", the method that was chosen
     method: str = field(metadata=joined(_methods))
-    #: of the random draws
+    #: the random seed
     seed: int
-    #: what a calibrated method has fitted; pass it as an option to use it again
+    #: what a calibrated method has fitted; pass it as an option to reuse it
     calibration: Any = field(default=None, metadata=joined(_last))
-    #: of the standard errors: the number of independent draws behind them, less one
+    #: degrees of freedom of the standard errors: the independent draws behind them, less one
     degrees_of_freedom: float = field(default=inf, metadata=joined(min))
-    #: (r,) evaluations of every row if `tol` or `deadline` let rows stop early
+    #: (r,) the evaluations of every row, if `tol` or `deadline` let rows stop early
     row_evaluations: NDArray[np.int64] | None = field(
         default=None, metadata=axes("r", absent=spent_evaluations)
     )
-    #: (r,) whether a row's standard errors came below `tol`; None without `tol`
+    #: (r,) whether a row's standard errors reached `tol`; None without `tol`
     converged: NDArray[np.bool_] | None = field(default=None, metadata=axes("r"))
-    #: (r, p, p) or (r, p, p, k): `interaction_index` of pairs, with that of single players on the
-    #: diagonal: for k-SII the main effects
+    #: (r, p, p) or (r, p, p, k): `interaction_index` of pairs; on the diagonal that of single
+    #: features, for k-SII their main effects
     interactions: Floats | None = field(default=None, metadata=axes("rppk"))
     #: like `interactions`, their standard errors; infinite if they are not known
     interaction_errors: Floats | None = field(default=None, metadata=axes("rppk"))
-    #: (r, s) or (r, s, k): the index of all sets of up to `interaction_order` players, in the order
-    #: of `interaction_sets`, if that is more than 2
+    #: (r, s) or (r, s, k): the index of all sets of up to `interaction_order` features, in the
+    #: order of `interaction_sets`; only if `interaction_order` is more than 2
     set_values: Floats | None = field(default=None, kw_only=True, metadata=axes("rsk"))
     #: like `set_values`, their standard errors
     set_errors: Floats | None = field(default=None, kw_only=True, metadata=axes("rsk"))
     #: "k-SII", "SII", "STII" or "FSII"; None without interactions
     interaction_index: str | None = field(default=None, kw_only=True)
-    #: the largest number of players that act together
+    #: the largest size of the sets of features
     interaction_order: int = field(default=2, kw_only=True)
     #: what `values` are: "Shapley value", "Banzhaf value", or "semivalue" of other weights
     semivalue: str = field(default="Shapley value", kw_only=True)
-    #: (r, p, p): how strongly two players act together, summed over outputs
+    #: (r, p, p): how strongly two features act together, summed over outputs
     cross_contribution: Floats | None = field(default=None, metadata=axes("rpp"))
-    #: of the p players
+    #: names of the p features
     feature_names: list[str] = field(default_factory=list, metadata=joined(_longest))
-    #: of the k outputs, or of the one
+    #: names of the outputs
     output_names: list[str] = field(default_factory=list)
-    #: (r, p) a number for what each player holds, to colour and to order by
+    #: (r, p) each feature's content as a number, to colour and sort by
     data: Floats | None = field(default=None, metadata=axes("rp", fill=nan))
-    #: (r, p) what each player holds, as people read it, if that is not `data`
+    #: (r, p) each feature's content as people read it, if that is not `data`
     display_data: NDArray[np.object_] | None = field(default=None, metadata=axes("rp", fill=""))
     #: (r,) the texts, if rows are texts
     texts: NDArray[np.object_] | None = field(default=None, kw_only=True, metadata=axes("r"))
     #: (r, p) where in its text each part begins, if rows are texts
     starts: NDArray[np.int64] | None = field(default=None, kw_only=True, metadata=axes("rp"))
-    #: (r, p) where it ends
+    #: (r, p) where each part ends
     ends: NDArray[np.int64] | None = field(default=None, kw_only=True, metadata=axes("rp"))
     #: (r,) or (r, k) the answer of a language model, and its tokens or sentences
     answers: NDArray[np.object_] | None = field(default=None, kw_only=True, metadata=axes("rk"))
@@ -170,37 +170,37 @@ class Explanation:
     index_name: str | tuple[str | None, ...] | None = field(default=None, metadata=joined(_common))
     #: what absent features are replaced with, in words; None if that is not known
     background: str | None = field(default=None, kw_only=True, metadata=joined(_common))
-    #: how many rows that are; None if it is not known
+    #: the number of background rows; None if it is not known
     background_rows: int | None = field(default=None, kw_only=True, metadata=joined(_common))
-    #: of predictions and values: "probability", "log-odds" or "margin"; None: the model's own
-    #: output, a number
+    #: the scale of predictions and values: "probability", "log-odds" or "margin"; None for the
+    #: model's own output
     scale: str | None = field(default=None, kw_only=True, metadata=joined(_common))
-    #: the columns of every feature that has several, by its name; None if each has one
+    #: the columns of each feature that has several; None if every feature has one
     groups: dict[str, list[str]] | None = field(
         default=None, kw_only=True, metadata=joined(_common)
     )
-    #: the groups that each feature is in, from the largest to the smallest; None without any
+    #: the groups that each feature is in, from the largest to the smallest; None without groups
     hierarchy: tuple[tuple[str, ...], ...] | None = field(
         default=None, kw_only=True, metadata=joined(_common)
     )
     #: the type of the model, such as "XGBClassifier" or "Pipeline(LogisticRegression)"
     model: str | None = field(default=None, kw_only=True, metadata=joined(_common))
-    #: what the players of a game are, such as "member"; None: they are features of rows
+    #: what the players of a game are, such as "member"; None for features of rows
     game: str | None = field(default=None, kw_only=True, metadata=joined(_common))
-    #: of shearshap, the model's libraries, torch and numpy, when the values were computed
+    #: versions of shearshap, the model's libraries, torch and numpy that computed the values
     versions: dict[str, str] = field(
         default_factory=dict, kw_only=True, metadata=joined(_common_items)
     )
-    #: every warning of the call, once, and other sentences about the result
+    #: every warning of the call, and other remarks on the result
     notes: tuple[str, ...] = field(default=(), metadata=joined(_notes))
-    #: that it took to explain the rows; None if that is not known, as of some of them
+    #: the time that it took; None if it is not known, as for a part of the rows
     seconds: float | None = field(default=None, metadata=joined(_total))
 
     def __post_init__(self) -> None:
         """Fill in default names and labels, and check every shape."""
         if self.index is not None:
             if not isinstance(self.index, Iterable) or isinstance(self.index, str):
-                raise InputError(f"index: expected a label for each row, got {self.index!r}")
+                raise InputError(f"index: expected one label per row, got {self.index!r}")
             self._fill("index", label_array(self.index))
         size = declared.checked_sizes(self)
         if self.index is None:
@@ -221,14 +221,14 @@ class Explanation:
 
     @property
     def gap(self) -> Floats:
-        """What the values miss of prediction - base value, (r,) or (r, k)."""
+        """Prediction minus base value minus the sum of the values, (r,) or (r, k)."""
         return np.asarray(self.predictions - self.base_values - self.values.sum(axis=1))
 
     def corrected(self) -> Self:
-        """Return the explanation with each row's gap spread equally over its players.
+        """Return the explanation with each row's gap spread equally over its features.
 
-        The values then add up, and are the nearest that do in the least-squares sense. Methods
-        that promise efficiency need no correction.
+        The values then add up to the prediction, with the smallest change in the least-squares
+        sense. Methods that promise efficiency need no correction.
         """
         players = np.arange(self.values.shape[1])
         correction = self.gap[:, None] / len(players)
@@ -241,7 +241,7 @@ class Explanation:
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the confidence interval of every value, lower and upper bound, each like `values`.
 
-        value -+ t standard_error, with Student's t of the standard errors' degrees of freedom.
+        value -+ t standard_error, where Student's t has the standard errors' degrees of freedom.
         """
         if self.standard_errors is None:
             raise InputError(
@@ -259,8 +259,8 @@ class Explanation:
     def interaction_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the confidence interval of every interaction, each bound like `interactions`.
 
-        If there are `set_values`, the bounds are like those. A pair whose interval does not hold 0
-        surely acts together.
+        With `set_values`, the bounds have their shape. A pair whose interval does not contain 0
+        acts together.
         """
         values, errors = self.set_values, self.set_errors
         if values is None:
@@ -285,10 +285,10 @@ class Explanation:
         return self.values.shape
 
     def __getitem__(self, rows: Any) -> Self:
-        """Return the explanation of some of the rows, by their places.
+        """Return the explanation of some of the rows, by their positions.
 
         A single row keeps the axis of rows. `explanation[rows, :, output]` and
-        `explanation[..., output]` choose an output too, by its number or name. Players stay
+        `explanation[..., output]` also choose an output, by its number or name. Features stay
         together, since their values add up to the prediction.
         """
         match rows:
@@ -298,9 +298,9 @@ class Explanation:
                 return self.output(output)
             case tuple():
                 raise InputError(
-                    "an explanation is indexed by rows, and keeps all its features: take "
-                    "explanation[rows], explanation[rows, :, output], or of its arrays "
-                    "explanation.values[:, feature]"
+                    "an explanation is indexed by rows and keeps all features: use "
+                    "explanation[rows], explanation[rows, :, output] or explanation.values[:, "
+                    "feature]"
                 )
         places = np.arange(len(self))[rows].reshape(-1)
         evaluations = self.evaluations
@@ -312,7 +312,7 @@ class Explanation:
         """Return the explanation of the rows with a label, such as an id; see `index`.
 
         A list of labels gives all their rows, in the order of the list. `explanation[3]` takes rows
-        by their places instead.
+        by their positions instead.
         """
         labels = label if isinstance(label, list) else [label]
         places = [place for each in labels for place in self._places_of(each)]
@@ -348,9 +348,8 @@ class Explanation:
     def fold(self, depth: int = 1) -> "Explanation":
         """Return the explanation of groups: a hierarchy down to a depth, 1 for the largest groups.
 
-        A group's value is the sum of its features' values, which is its value as one feature of
-        the hierarchy. Its standard error is the sum of theirs: that holds even if they err
-        together. This explanation is the one of all features, unfolded.
+        A group's value is the sum of its features' values. Its standard error is the sum of theirs,
+        which is enough even if their errors are correlated.
         """
         from shearshap.result.cells import folded
 
@@ -359,28 +358,26 @@ class Explanation:
     # Importance
 
     def mean(self, axis: int = 0, *, level: float = 0.95) -> Importance:
-        """Return each player's mean value over the rows, a table with intervals.
+        """Return each feature's mean value over the rows, a table with intervals.
 
-        `explanation.abs().mean()` is the mean |value|, the usual measure of importance. Several
-        texts have a mean for each word, over all of them: a text that lacks a word counts as 0.
+        `explanation.abs().mean()` is the mean |value|, the usual measure of importance. For texts
+        there is a mean for each word over all texts: a text without the word counts as 0.
 
         Parameters
         ----------
         axis
-            0, the axis of rows, as shap's users write it.
+            0, the axis of rows, as in shap.
         level
-            Of the intervals. They cover two things: that other rows would have had another mean,
-            if the rows are a random sample of those you want to know about, and that values are
-            estimates with standard errors, even if all rows err together. They do not cover that
-            the model might be another one.
+            The level of the intervals. They cover the choice of rows, if these are a random sample,
+            and the standard errors of the values. They do not cover the choice of the model.
         """
         return importance(self, sizes=False, level=level, axis=axis)
 
     @property
     def abs(self) -> Magnitudes:
-        """The sizes of the values: `explanation.abs().mean()` is each player's mean |value|.
+        """The sizes of the values: `explanation.abs().mean()` is each feature's mean |value|.
 
-        `explanation.abs.mean(0)`, as shap's users write it, is the same.
+        `explanation.abs.mean(0)`, as in shap, is the same.
         """
         return Magnitudes(self)
 
@@ -392,12 +389,12 @@ class Explanation:
         Parameters
         ----------
         groups
-            A label for each row (a list, an array, a column); the name of a player, whose contents
-            are then the labels; or a mapping from names to arrays of bool, which may overlap. Rows
-            with equal labels are a cohort; what is missing is one, too.
+            One label per row (a list, an array, a column); the name of a feature, whose contents
+            are then the labels; or a mapping from names to boolean arrays, which may overlap. Rows
+            with equal labels form a cohort; so do rows with a missing label.
         bins
-            If a player has many different numbers, they are cut into at most so many cohorts of
-            about equally many rows.
+            If a feature has many different numbers, they are cut into at most this many cohorts of
+            about the same size.
         """
         return cohorts(self, groups, bins)
 
@@ -410,15 +407,17 @@ class Explanation:
 
     @property
     def expected_value(self) -> Any:
-        """What shap calls the base value if all rows have the same: a number, or one each (k,).
+        """The base value that all rows have, as shap calls it: a number, or one per output (k,).
 
-        Each text has its own base value; there it raises.
+        It raises an error if rows have different base values, as texts do.
         """
         if not len(self):
-            raise InputError("expected_value: there are no rows; see base_values")
+            raise InputError("expected_value: there are no rows; use base_values")
         first = self.base_values[0]
         if not np.allclose(self.base_values, first, rtol=1e-6, atol=1e-9):
-            raise InputError("expected_value: the rows differ in it; take base_values, one per row")
+            raise InputError(
+                "expected_value: it differs between rows; use base_values, one per row"
+            )
         return float(first) if self.values.ndim == 2 else first
 
     @property
@@ -438,13 +437,12 @@ class Explanation:
 
     @classmethod
     def concat(cls, parts: Iterable[Self]) -> Self:
-        """Return one explanation of the rows of all parts, one part after the other.
+        """Join explanations of different rows to one.
 
-        The rows keep their labels. Parts may have fewer players than others, as texts have fewer
-        words, if their names are the first of the others' names: a player that a part lacks has
-        the value 0 there. `evaluations` is the most of any part and `degrees_of_freedom` the
-        fewest. If only some parts have standard errors, those of the others are infinite. Other
-        optional fields are None unless all parts have them.
+        The rows keep their labels. A part may lack the last features of other parts, as a short
+        text lacks words; their values are then 0. `evaluations` is the largest of any part and
+        `degrees_of_freedom` the smallest. If only some parts have standard errors, those of the
+        other parts are infinite. Other optional fields are None unless all parts have them.
         """
         every = list(parts)
         if not every:
@@ -457,13 +455,12 @@ class Explanation:
     # Files
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the explanation to one file, whole or not at all; `Explanation.load` reads it.
+        """Write the explanation to a file that `Explanation.load` reads.
 
-        The file is an .npz without pickles. It holds everything: names, data, labels, notes and
-        the calibration. Numbers, texts, times, with the names of their zones, and missing values
-        come back as they are; any other object in `display_data` or `index`, such as a pandas
-        Period, comes back as its text. Only `seconds` are left out, so
-        that the same answer makes the same file.
+        The file is an .npz without pickles, and is never left half written. It holds everything:
+        names, data, labels, notes and the calibration. Numbers, texts, times and missing values are
+        restored exactly; any other object in `display_data` or `index`, such as a pandas Period,
+        becomes its text. Only `seconds` is left out, so that the same result makes the same file.
         """
         from shearshap.result.archive import save
 
@@ -477,17 +474,17 @@ class Explanation:
         return load(cls, Path(path))
 
     def to_html(self, path: str | PathLike[str], *, title: str | None = None) -> Path:
-        """Write a page to send to somebody, and return its path; it needs jinja2.
+        """Write a page to send to somebody, and return its path; this needs jinja2.
 
-        It is one HTML file that loads nothing, light or dark as its reader prefers. Rows get the
-        report of `shear explain`: a summary in words, charts of all features, and row by row. Texts
-        are shown in the colours of their parts, those of the output or token that is picked, with
-        the parts ranked below.
+        It is one HTML file that loads nothing else, and follows the reader's light or dark theme.
+        For rows it is the report of `shear explain`: a summary in words, charts of all features,
+        and every row. Texts are shown with their parts coloured, by the output or token that the
+        reader picks, and the parts ranked below.
 
         Parameters
         ----------
         path
-            The file, such as "why.html". One that exists is replaced.
+            The file, such as "why.html". An existing file is replaced.
         title
             The heading of the page.
         """
@@ -505,29 +502,30 @@ class Explanation:
         wide: bool = False,
         interactions: bool = False,
     ) -> Any:
-        """Return a table, by default a tidy one: a line for each row, feature and output.
+        """Return a table, by default with one line for each row, feature and output.
 
         Parameters
         ----------
         backend
             The library of the table.
         wide
-            Whether to return one line for each row, ready to join to the data. Columns:
-            base_value, prediction, gap, evaluations, converged (with `tol`), value.<player> and
-            standard_error.<player>. With several outputs each has its own base_value.<output>,
-            value.<player>.<output> and so on. A pandas table has the labels of the rows as its
-            index, so that `frame.join(wide)` works; others have them in a first column, called
-            `index_name` or "row".
+            Whether to return one line per row, ready to join to the data. Columns: base_value,
+            prediction, gap, evaluations, converged (with `tol`), value.<feature> and
+            standard_error.<feature>. With several outputs there are base_value.<output>,
+            value.<feature>.<output> and so on. A pandas table has the labels of the rows as its
+            index, so that `frame.join(wide)` works; other tables have them in the first column,
+            called `index_name` or "row".
         interactions
-            Whether to return a line for each row, output and pair of players. Columns: row,
-            output, player, other, value, and standard_error if there are any. If player and other
-            are the same, the value is its main effect. If more than two players act together, there
-            is a line for each set of players, and the columns are row, output, size, players,
+            Whether to return one line for each row, output and pair of features. Columns: row,
+            output, feature, other, value and standard_error. If feature and other are the same, the
+            value is the feature's main effect. With interactions of three and more features there
+            is a line for each set of features, and the columns are row, output, size, features,
             value and standard_error.
 
-        The columns of the tidy table are row (its label), output, feature, value, standard_error
-        (missing if there is none), data, base_value and prediction. Those of texts have start and
-        end too, the place of a part in its text, and answer, what is explained of it.
+        The columns of the default table are row (its label), output, feature, value, standard_error
+        (missing if there is none), data, base_value and prediction. For texts there are also start
+        and end, the position of a part in its text, and answer, the part of the answer that is
+        explained.
         """
         from shearshap.result import frames as tabular
 
@@ -550,7 +548,7 @@ class Explanation:
         ----------
         interactions
             Whether to return shap's interaction values, (r, p, p) or (r, p, p, k): main effects on
-            the diagonal, and half of each pair's interaction on either side of it. A player's row
+            the diagonal, and half of each pair's interaction on either side of it. A feature's row
             adds up to its value.
         """
         from shearshap.interop.shap import shap_explanation
@@ -560,7 +558,7 @@ class Explanation:
     def to_shapiq(self, row: int = 0, output: int | str = 0) -> Any:
         """Return the `shapiq.InteractionValues` of one row and output.
 
-        They are those of the explanation's interactions if it has any, else Shapley values.
+        They hold the interactions if the explanation has any, otherwise Shapley values.
         """
         from shearshap.interop.shapiq import interaction_values
 
@@ -608,12 +606,12 @@ def _check_alike(parts: list[Any]) -> None:
         same_axes = part.values.ndim == first.values.ndim
         if not same_axes or part.output_names != first.output_names:
             raise InputError(
-                f"concat: expected parts of the same outputs; part 0 has {first.output_names} and "
-                f"values {first.shape}, part {number} {part.output_names} and {part.shape}"
+                f"concat: expected parts with the same outputs; part 0 has {first.output_names} "
+                f"and values {first.shape}, part {number} {part.output_names} and {part.shape}"
             )
         for name, wanted in zip(part.feature_names, players, strict=False):
             if name != wanted:
                 raise InputError(
-                    "concat: expected parts of the same features, or of the first of them; part "
-                    f"{number} has {name!r} instead of {wanted!r}"
+                    "concat: expected parts with the same features, or with the first of them; "
+                    f"part {number} has {name!r} instead of {wanted!r}"
                 )

@@ -89,7 +89,7 @@ def pairs(explanation: "Explanation", backend: str) -> Any:
     columns = {
         "row": _labels(explanation)[row],
         "output": _objects(explanation.output_names)[output],
-        "player": names[first[pair]],
+        "feature": names[first[pair]],
         "other": names[second[pair]],
         "value": interactions[:, first, second].reshape(-1),
     }
@@ -114,7 +114,7 @@ def sets(explanation: "Explanation", backend: str) -> Any:
         "row": _labels(explanation)[row],
         "output": _objects(explanation.output_names)[output],
         "size": np.array([len(one) for one in members])[place],
-        "players": _objects(names)[place],
+        "features": _objects(names)[place],
         "value": explanation.set_values.reshape(-1),
         "standard_error": explanation.set_errors.reshape(-1),
     }

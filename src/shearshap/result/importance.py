@@ -50,17 +50,15 @@ MIN_DIGITS = 4
 
 @dataclass(frozen=True, eq=False)
 class Importance:
-    """A table of importance: each player's mean value, or mean |value|, with an interval.
+    """A table of importance: each feature's mean value, or mean |value|, with an interval.
 
-    The interval covers two things: that other rows of the same kind would have had another mean,
-    and that values are estimates. It takes the rows for a random sample, drawn independently, of
-    those that you want to know about. If `covers` is "rows", the method has no standard errors,
-    and the interval covers the first alone. It does not cover that the model might have been
-    trained otherwise. The mean over a single row says nothing of other rows: its interval is
-    infinite.
+    The interval covers the choice of rows, which should be an independent random sample, and the
+    standard errors of the values. If `covers` is "rows", the method has no standard errors, and
+    the interval covers only the choice of rows. It does not cover the training of the model. The
+    interval of a single row is infinite.
 
-    Texts have a line for each word. Its mean is over all texts: a text that lacks a word counts as
-    0.
+    For texts there is a line for each word, with the mean over all texts: a text without the word
+    counts as 0.
 
     Arrays have no axis g without cohorts, and no axis k with one output.
     """
@@ -89,7 +87,7 @@ class Importance:
 
     @property
     def axis(self) -> str:
-        """What the numbers are, on an axis."""
+        """The label of an axis of these numbers."""
         return self.kind.replace("value", "Shapley value")
 
     @property
@@ -116,12 +114,12 @@ class Importance:
 
     @property
     def order(self) -> NDArray[np.int64]:
-        """The players' numbers, (p,), the most important first, in all cohorts and outputs."""
+        """The features' numbers, (p,), the most important first, over all cohorts and outputs."""
         sizes = np.abs(self.full(self.values)).mean(axis=(0, 2))
         return np.argsort(-sizes, kind="stable")
 
     def top(self, most: int) -> Self:
-        """Return the table of the most important players, the first of them first."""
+        """Return the table of the most important features, in their order."""
         players = self.order[:most]
         axis = 0 if self.cohorts is None else 1
         arrays: dict[str, Any] = {
@@ -132,7 +130,7 @@ class Importance:
         return replace(self, **arrays, feature_names=names)
 
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
-        """Return a line for each cohort, output and player, the most important player first.
+        """Return a line for each cohort, output and feature, the most important feature first.
 
         Columns: cohort (if there are cohorts), output, feature, value, lower, upper,
         standard_error and rows.
@@ -183,9 +181,9 @@ class Importance:
 
 @dataclass(frozen=True, eq=False)
 class LossImportance(Importance):
-    """By how much each player reduces a model's mean loss, with intervals: SAGE values.
+    """How much each feature reduces a model's mean loss, with intervals: SAGE values.
 
-    The values add up to `base_loss - loss`. `shearshap.importance` makes it.
+    The values add up to `base_loss - loss`. Made by `shearshap.importance`.
     """
 
     loss_name: str
@@ -238,7 +236,7 @@ class Magnitudes:
         return self
 
     def mean(self, axis: int = 0, *, level: float = 0.95) -> Importance:
-        """Return each player's mean |value| over the rows; see `Explanation.mean`."""
+        """Return each feature's mean |value| over the rows; see `Explanation.mean`."""
         return importance(self.explanation, sizes=True, level=level, axis=axis)
 
     def by(self, groups: Any, *, bins: int = 4) -> "Cohorts":
@@ -263,11 +261,11 @@ class Cohorts(dict[str, "Explanation"]):
 
     @property
     def abs(self) -> "Cohorts":
-        """The same cohorts, of whose |values| `mean` is then taken."""
+        """The same cohorts, for the mean of |values|."""
         return Cohorts(self, sizes=True)
 
     def mean(self, axis: int = 0, *, level: float = 0.95) -> Importance:
-        """Return the importance of each player in each cohort; see `Explanation.mean`."""
+        """Return the importance of each feature in each cohort; see `Explanation.mean`."""
         return side_by_side(
             {name: importance(part, self.sizes, level, axis) for name, part in self.items()}
         )
@@ -419,7 +417,7 @@ def cohorts(explanation: "Explanation", groups: Any, bins: int = 4) -> Cohorts:
         masks = [numbers == number for number in range(len(names))]
 
     if len(set(names)) < len(names):
-        raise InputError(f"groups: expected labels of different texts, got {', '.join(names)}")
+        raise InputError(f"groups: expected labels with different texts, got {', '.join(names)}")
     parts = {name: explanation[mask] for name, mask in zip(names, masks, strict=True)}
     empty = [name for name, part in parts.items() if not len(part)]
     if empty or not parts:
@@ -433,8 +431,8 @@ def _mask(chosen: Any, explanation: "Explanation") -> NDArray[np.bool_]:
     mask = np.asarray(chosen)
     if mask.dtype != bool or mask.shape != (len(explanation),):
         raise InputError(
-            "groups: expected for each cohort which rows are in it, an array of bool of shape "
-            f"{(len(explanation),)}, got {mask.dtype} of shape {mask.shape}"
+            f"groups: expected a boolean array of shape {(len(explanation),)} for each cohort, "
+            f"got {mask.dtype} of shape {mask.shape}"
         )
     return mask
 
@@ -442,11 +440,11 @@ def _mask(chosen: Any, explanation: "Explanation") -> NDArray[np.bool_]:
 def _checked_labels(groups: Any, rows: int) -> list[Any]:
     if not isinstance(groups, Iterable):
         raise InputError(
-            f"groups: expected a label for each row, or the name of a feature, got {groups!r}"
+            f"groups: expected one label per row, or the name of a feature, got {groups!r}"
         )
     labels = list(label_array(groups))
     if len(labels) != rows:
-        raise InputError(f"groups: expected a label for each of {rows:,} rows, got {len(labels):,}")
+        raise InputError(f"groups: expected {rows:,} labels, one per row, got {len(labels):,}")
     return labels
 
 
@@ -477,12 +475,11 @@ def _by_cell(
     if name not in explanation.feature_names:
         raise InputError(
             f"groups: there is no feature {name!r}; there are "
-            f"{', '.join(explanation.feature_names)}. Labels of your own go in as a list, one for "
-            "each row"
+            f"{', '.join(explanation.feature_names)}; or pass a list of labels, one per row"
         )
     column = cells_of(explanation, explanation.feature_names.index(name))
     if column is None:
-        raise InputError(f"groups: the explanation does not know what {name!r} holds; pass labels")
+        raise InputError(f"groups: the explanation has no data for {name!r}; pass labels")
 
     cells = column.tolist()
     numbers, labels = _numbered(cells)

@@ -67,7 +67,7 @@ Requests that come at the same time are explained together. That changes no answ
 """
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": Problem, "description": "The request is refused; `error` says why."},
+    "4XX": {"model": Problem, "description": "The request was refused; `error` says why."},
     "5XX": {
         "model": Problem,
         "description": "503: too many requests at the same time; Retry-After says when to come "
@@ -186,10 +186,10 @@ class State:
         if rows * budget > self.max_evaluations:
             raise RequestError(
                 422,
-                f"expected at most {self.max_evaluations} evaluations in a request, got {rows} "
+                f"expected at most {self.max_evaluations} evaluations per request, got {rows} "
                 f"rows of {budget} evaluations, {rows * budget} in all; try at most "
-                f"{self.max_evaluations // budget} rows, a smaller budget, or shear explain for a "
-                "whole file",
+                f"{self.max_evaluations // budget} rows, a smaller budget, or shear explain for "
+                "a whole file",
                 "rows",
             )
         parts = await self._parts(question, request)
@@ -217,7 +217,7 @@ class State:
             raise RequestError(503, f"{expected}, got a service that is being stopped") from None
         except ShearError as error:
             message = " ".join(str(error).split())[:MAX_MESSAGE]
-            raise RequestError(422, f"the model refuses them: {message}", "rows") from error
+            raise RequestError(422, f"the model rejects them: {message}", "rows") from error
         finally:
             answers.cancel()
             gone.cancel()
@@ -240,7 +240,7 @@ def _add_public_addresses(api: FastAPI) -> None:
         headers = {"Content-Security-Policy": policy}
         return Response(content, media_type="text/html; charset=utf-8", headers=headers)
 
-    @api.get("/healthz", summary="Whether the service lives")
+    @api.get("/healthz", summary="Whether the service is running")
     async def healthz() -> Health:
         return Health()
 
@@ -289,7 +289,7 @@ def _router(state: State) -> APIRouter:
         """Return the rows whose ids hold a text; upper and lower case do not matter."""
         return _found(prepared.ids, search.strip().casefold(), limit)
 
-    @router.get("/metrics", summary="Counts for Prometheus", response_class=PlainTextResponse)
+    @router.get("/metrics", summary="Metrics for Prometheus", response_class=PlainTextResponse)
     async def metrics() -> Response:
         counts = generate_latest(state.metrics.registry)
         return Response(counts, headers={"Content-Type": CONTENT_TYPE_LATEST})

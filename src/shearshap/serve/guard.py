@@ -68,7 +68,7 @@ class Metrics:
         labels = ("method", "path", "status")
         self.requests = Counter("shear_requests", "Requests answered.", labels, registry=registry)
         self.open_requests = Gauge(
-            "shear_open_requests", "Requests that are being answered.", registry=registry
+            "shear_open_requests", "Requests in progress.", registry=registry
         )
         self.seconds = Histogram(
             "shear_explain_seconds",
@@ -78,7 +78,7 @@ class Metrics:
         )
         self.block_rows = Histogram(
             "shear_block_rows",
-            "Rows that were explained together.",
+            "Rows explained together.",
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 1024),
             registry=registry,
         )

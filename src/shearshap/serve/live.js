@@ -70,7 +70,7 @@
     if (id !== undefined) return "The model has no prediction for row “" + id + "”. Choose another row.";
     const name = (where || "").replace(/^rows\[0\]\.?/, "");
     return cells.has(name)
-      ? "The model does not take this value of “" + name + "”. Enter another one."
+      ? "The model does not accept this value for “" + name + "”. Enter another one."
       : "The model has no prediction for this row. Change a value back, or undo all changes.";
   };
 
@@ -78,7 +78,7 @@
   const complain = (error, again) => {
     if (error.name === "AbortError") return;
     if (error.status === 401) {
-      say(sessionStorage.getItem("token") ? "That is not the token of this service." : "");
+      say(sessionStorage.getItem("token") ? "This token is not valid for this service." : "");
       $("login").hidden = false;
       $("main").hidden = true;
       $("token").focus();
@@ -165,7 +165,7 @@
       const text = field.value.trim();
       if (text === "" && feature.missing) change(feature.name, null);
       else if (isTime && isNaN(Date.parse(text))) refuse(feature.name, "enter a time, such as " + feature.typical);
-      else if (text === "") refuse(feature.name, "enter a text");
+      else if (text === "") refuse(feature.name, "enter some text");
       else change(feature.name, isTime ? text : field.value);
     });
     const set = (cell) => {

@@ -64,11 +64,11 @@ class Problem(BaseModel):
     """Why a request was refused."""
 
     error: str = Field(
-        description="All of it in a sentence.",
+        description="What is wrong, in a sentence.",
         examples=["rows[0].age: Input should be a valid integer, got 'old'"],
     )
     where: str = Field(
-        description="The place in the request; empty if it is all of it.", examples=["rows[0].age"]
+        description="Where in the request; empty for the whole request.", examples=["rows[0].age"]
     )
 
 
@@ -84,12 +84,12 @@ class Feature(BaseModel):
     name: str
     kind: Kind
     missing: bool = Field(description="Whether it may be null.")
-    typical: Cell = Field(description="The median of a number, else the most frequent cell.")
-    minimum: float | int | None = Field(description="Of a number, in the rows loaded.")
-    maximum: float | int | None = Field(description="Of a number, in the rows loaded.")
+    typical: Cell = Field(description="For numbers the median, otherwise the most frequent value.")
+    minimum: float | int | None = Field(description="For numbers, in the loaded rows.")
+    maximum: float | int | None = Field(description="For numbers, in the loaded rows.")
     categories: list[Any] | None = Field(
-        description="The cells there are, if they are few; of the kind category no others are "
-        "taken."
+        description="Values in the loaded rows, if there are few; for the kind category only these "
+        "are accepted."
     )
 
 
@@ -104,19 +104,21 @@ class Budget(BaseModel):
 class About(BaseModel):
     """The model that is served, and what it takes."""
 
-    version: str = Field(description="Of shearshap.")
+    version: str = Field(description="The version of shearshap.")
     model: str
     background: str = Field(description="What features are compared with, in words.")
-    method: str = Field(description="That explains a row at the default budget.")
-    features: list[Feature] = Field(description="The cells of a row.")
+    method: str = Field(description="The method at the default budget.")
+    features: list[Feature] = Field(description="The columns of a row.")
     groups: dict[str, list[str]] = Field(
-        description="Cells that are explained as one feature, by its name."
+        description="Columns that are explained as one feature, by its name."
     )
     outputs: list[str]
     rows: int = Field(description="How many rows are loaded: see GET /rows.")
-    id_column: str | None = Field(description="The column that labels the rows; null: numbers do.")
-    most_rows: int = Field(description="Rows that one request may have.")
-    most_evaluations: int = Field(description="Rows x budget of one request.")
+    id_column: str | None = Field(
+        description="The column that labels the rows; null for row numbers."
+    )
+    most_rows: int = Field(description="Maximum rows per request.")
+    most_evaluations: int = Field(description="Maximum rows x budget per request.")
     budget: Budget
     notes: list[str] = Field(description="What may be wrong with the files, in sentences.")
 
@@ -124,7 +126,7 @@ class About(BaseModel):
 class Overview(BaseModel):
     """The global view: how large each feature's values are, over rows loaded."""
 
-    rows: int = Field(description="Rows that it was made of, evenly spaced among those loaded.")
+    rows: int = Field(description="Rows behind these numbers, evenly spaced among those loaded.")
     features: list[str]
     outputs: list[str]
     mean_absolute_values: list[list[float]] = Field(
@@ -140,7 +142,9 @@ class LoadedRows(BaseModel):
 
     offset: int = Field(description="The number of the first, counted from 0.")
     total: int
-    ids: list[str] = Field(description="Of these rows: their labels, or else their numbers.")
+    ids: list[str] = Field(
+        description="Labels of these rows, or their numbers if they have no labels."
+    )
     rows: list[dict[str, Cell]]
 
 
@@ -155,7 +159,7 @@ class FoundRows(BaseModel):
     """Rows whose ids hold a text."""
 
     total: int = Field(description="How many there are.")
-    rows: list[FoundRow] = Field(description="The first of them, the best matches first.")
+    rows: list[FoundRow] = Field(description="Some of them, best matches first.")
 
 
 class RowExplanation(BaseModel):
@@ -166,9 +170,11 @@ class RowExplanation(BaseModel):
     standard_errors: list[list[float | None]] | None = Field(
         description="Like values; null if the method has none."
     )
-    base_value: list[float] = Field(description="For each output: with all features absent.")
-    prediction: list[float] = Field(description="For each output: the model's own.")
-    evaluations: int = Field(description="Model evaluations that were spent on the row.")
+    base_value: list[float] = Field(
+        description="For each output: the prediction with all features absent."
+    )
+    prediction: list[float] = Field(description="For each output: the model's prediction.")
+    evaluations: int = Field(description="Model evaluations spent on the row.")
 
 
 class Explained(BaseModel):
@@ -226,7 +232,7 @@ class ExplainRequest(BaseModel):
     rows: list[Any]
     budget: int
     output: str | int | None = Field(
-        None, description="The output to return, by name or number; all if it is left out."
+        None, description="The output to return, by name or number; default: all."
     )
 
 
@@ -244,7 +250,7 @@ def request_model(
     row.__pydantic_config__ = ConfigDict(extra="forbid")
     example = {feature.name: feature.typical for feature in features}
     rows = Field(min_length=1, max_length=max_rows, examples=[[example]])
-    words = f"Model evaluations for one row; {budget.default} if it is left out."
+    words = f"Model evaluations per row; default: {budget.default}."
     names = Literal[*outputs]  # type: ignore[valid-type]
     numbers = _whole_number(0, len(outputs) - 1)
     return derived_model(

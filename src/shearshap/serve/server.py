@@ -39,18 +39,18 @@ class Limits:
     Parameters
     ----------
     body
-        Bytes of a request's body.
+        Bytes per request.
     rows
-        Rows of one request.
+        Rows per request.
     budget
-        Model evaluations for one row; None: ten times the default budget.
+        Model evaluations per row; None: ten times the default budget.
     evaluations
-        Model evaluations of one request, rows x budget. One row at the default budget is always
+        Model evaluations per request, rows x budget. One row at the default budget is always
         accepted.
     requests
-        Requests that are answered or wait at the same time; further requests get 503.
+        Requests at the same time, including those that wait; further requests get 503.
     seconds
-        How long a request may take, waiting included. After that its work ends.
+        Seconds that a request may take, including waiting. After that it is stopped.
     """
 
     body: int = 1 << 20
@@ -68,7 +68,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """A job whose rows are explained on request, and where to listen.
+    """A web page and an API that explain rows on request.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Service:
         The model, the rows to load, the background and all options but `interactions` and `loss`.
         No file is written.
     host, port
-        Where to listen. Another host than loopback needs a token.
+        Where to listen. Any host other than loopback needs a token.
     token
         What requests must contain, in the header "Authorization: Bearer TOKEN".
     limits

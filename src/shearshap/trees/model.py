@@ -114,11 +114,11 @@ def seen_columns(
     `UnsupportedTrees` if the model may answer by something else, or if the columns are not known.
     """
     if len(inputs.shape) != 1:
-        raise UnsupportedTrees("the rows have more axes than one")
+        raise UnsupportedTrees("the rows have more than one dimension")
     _refuse_other_methods(model)
     column = _input_columns(model, inputs)
     if len(used) and used.max() >= len(column):
-        raise UnsupportedTrees("the model asks for more columns than the rows have")
+        raise UnsupportedTrees("the model uses more columns than the rows have")
     return SeenColumns(
         _preprocess(model, to_numbers),
         inputs.owner[column[used]],
@@ -244,7 +244,7 @@ def _preprocess(model: Any, of_reader: Callable[[Any], Floats]) -> Callable[[Any
             return of_reader(made)
         except (TypeError, ValueError) as error:  # of words, for example
             raise UnsupportedTrees(
-                f"what the model sees of the rows is not known ({error})"
+                f"the columns that the model sees are not known ({error})"
             ) from error
 
     return preprocess

@@ -165,7 +165,7 @@ def leaf_outputs(
         # of a threshold, all that were tried may lie on one side
         if np.ptp(possible, axis=0).any() and not matrix.any(axis=0).all():
             raise UnsupportedTrees(
-                f"what is explained is the same for all sums of {forest.noun} that were tried"
+                f"the explained output is the same for all sums of {forest.noun} that were tried"
             )
     return function
 
@@ -226,7 +226,9 @@ class Mixes:
         seen = trees.preprocess(decoded(game, self.inputs(game)))
         mixed = self.seen(trees, rows, background)
         if not np.isclose(seen, mixed, rtol=1e-6, atol=1e-12, equal_nan=True).all():
-            raise UnsupportedTrees(f"{' or '.join(trees.unknown)} makes a column of several")
+            raise UnsupportedTrees(
+                f"{' or '.join(trees.unknown)} combines several columns into one"
+            )
 
 
 def compared_points(
@@ -250,7 +252,7 @@ def compared_points(
     inputs = decoded(game, torch.cat((some.inputs, some.background, mixes.inputs(some))))
     rows = seen.preprocess(decoded(game, some.inputs))
     if rows.shape[1] != len(seen.owner):
-        raise UnsupportedTrees("the rows have another number of columns than the trees")
+        raise UnsupportedTrees("the rows and the trees differ in their number of columns")
     background = seen.preprocess(decoded(game, some.background))
     if seen.unknown:
         mixes.prove_columns(some, seen, rows, background)

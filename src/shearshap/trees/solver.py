@@ -51,7 +51,7 @@ from shearshap.trees.values import ExactTrees
 
 METHOD = "exact (trees)"
 
-COVERS = "the training data, by how it went through the trees"
+COVERS = "the training data, as counted in the trees"
 """The background of path-dependent values, in words."""
 
 MARGIN_NOTE = (
@@ -215,8 +215,8 @@ class ExactSolver:
                 if self.forest is not None and self.forest.by_covers:
                     # sampled rows would be compared with something else than those before
                     raise ModelError(
-                        f"The model is not the sum of its trees: {refusal}. Pass a background, for "
-                        "example Explainer(model, X_train), to sample it."
+                        f"The model is not the sum of its trees: {refusal}. Pass a background, "
+                        "for example Explainer(model, X_train), to estimate its values."
                     ) from refusal
                 self.sampling = self._fall_back(refusal)
         last = min(rows.stop, rows.start + self.sampling.rows_at_once)
@@ -336,8 +336,8 @@ class ExactSum:
         seen = tree_model(model, named.inputs)
         if by_covers and seen.unknown and game.rows == 1:
             raise UnsupportedTrees(
-                f"one row does not show whether {' or '.join(seen.unknown)} makes a column of "
-                "several"
+                f"one row does not show whether {' or '.join(seen.unknown)} combines several "
+                "columns into one"
             )
 
         def prepared() -> ExactTrees:

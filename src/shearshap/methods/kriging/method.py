@@ -40,7 +40,7 @@ class Kriging(Method):
     with a threshold, are not what the process expects: standard errors then include how badly each
     pair is predicted from all others.
 
-    With fewer than two evaluations a player plus two, coalitions come without complements, and
+    With fewer than 2 evaluations per player, plus 2, coalitions come without complements, and
     there are no standard errors.
 
     Parameters
@@ -51,8 +51,8 @@ class Kriging(Method):
         numbers, they are fitted to rows of the next block, and so on. A row's answer depends on its
         own values, the seed and the calibration alone.
     refined
-        Whether rows have kernels of their own. If not, all share one: their errors are larger,
-        but for few evaluations, and it takes a third of the time.
+        Whether each row has its own kernel. If not, all rows share one: it takes a third of the
+        time, and errors are larger, except with few evaluations.
     has_time
         Asked while pairs are selected: if it is False, those selected so far are all.
     """

@@ -46,9 +46,7 @@ def _saved(model: Any) -> dict[str, Any]:
     if not model.is_fitted():
         raise UnsupportedTrees("it is not fitted")
     if model.get_text_feature_indices() or model.get_embedding_feature_indices():
-        raise UnsupportedTrees(
-            "it has features of text or embeddings, which CatBoost encodes itself"
-        )
+        raise UnsupportedTrees("it has text or embedding features, which CatBoost encodes itself")
     with TemporaryDirectory() as folder:
         path = Path(folder, "model.json")
         try:
@@ -77,7 +75,7 @@ def _checked(splits: list[dict[str, Any]]) -> list[dict[str, Any]]:
         kind = split.get("split_type", "FloatFeature")
         if kind != "FloatFeature":
             raise UnsupportedTrees(
-                f"its trees ask about CatBoost's own encodings of categories ({kind}), whose "
+                f"its trees split on CatBoost's own encodings of categories ({kind}), whose "
                 "numbers only CatBoost knows"
             )
     return splits
