@@ -203,8 +203,8 @@ class BackgroundOption:
     def parse(cls, text: str | None) -> "BackgroundOption":
         """Return what a text names; None: nothing.
 
-        "train.csv", which is "sample:train.csv", "sample:train.csv:200" and "mean:train.csv" are such
-        texts, and "copula:train.csv" is one of a `Conditional`.
+        Examples are "sample:train.csv", for which "train.csv" is short, "sample:train.csv:200",
+        "mean:train.csv", and, for a `Conditional`, "copula:train.csv".
         """
         if text is None:
             return cls()
