@@ -134,7 +134,7 @@ def test_control_c_has_no_traceback(moment: str) -> None:
     assert "Traceback" not in message
     assert "ignored" not in message
     if moment != "an import":
-        assert last == "stopped; what is finished is kept, and the same command goes on from there"
+        assert last == "stopped; finished work is kept; run the same command again to resume"
 
 
 # Disks
