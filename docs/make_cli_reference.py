@@ -3,12 +3,13 @@
 python docs/make_cli_reference.py
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from shearshap.cli import app
+from shearshap.cli import SECTIONS, app
 
 PAGE = Path(__file__).parent / "api" / "command-line.md"
 HEAD = """# Commands and options
@@ -37,7 +38,7 @@ def _command(name: str, command: Any, explain: Any) -> str:
     context = typer.Context(command, info_name=f"shear {name}")
     usage = command.get_usage(context).removeprefix("Usage: ").strip()
     words, _, examples = (command.help or "").partition("\b\nExamples:\n")
-    lines = [f"## shear {name}", "", words.strip(), "", f"    {usage}", ""]
+    lines = [f"## shear {name}", "", _options_as_code(words.strip()), "", f"    {usage}", ""]
     if examples:
         lines += ["Examples:", "", examples.rstrip(), ""]
     known = set() if command is explain else {_line(each, context) for each in explain.params}
@@ -47,7 +48,13 @@ def _command(name: str, command: Any, explain: Any) -> str:
         names = ", ".join(f"`{parameter.opts[0]}`" for parameter in shared)
         lines += [f"It has these options of `shear explain`: {names}; and its own:", ""]
         rows = {parameter: row for parameter, row in rows.items() if row not in known}
-    lines += ["| option | what it does | default |", "| --- | --- | --- |", *rows.values()]
+    lines += ["| option | what it does | default |", "| --- | --- | --- |"]
+    sections = [getattr(parameter, "rich_help_panel", None) for parameter in rows]
+    for section in sorted(set(sections), key=lambda name: SECTIONS.index(name) if name else -1):
+        if len(set(sections)) > 1:
+            lines.append(f"| **{section}** | | |")
+        found = zip(rows.values(), sections, strict=True)
+        lines += [row for row, each in found if each == section]
     return "\n".join([*lines, ""])
 
 
@@ -55,8 +62,13 @@ def _line(parameter: Any, context: Any) -> str:
     name = parameter.opts[0]
     kind = "" if parameter.metavar is None else f" {parameter.metavar}"
     option = f"`{name}{kind}`" if name.startswith("-") else f"`{name.upper()}`"
-    words = (parameter.help or "").replace("|", "\\|")
-    return f"| {option} | {words} | {_default(parameter, context)} |"
+    words, default = (parameter.help or "").replace("|", "\\|"), _default(parameter, context)
+    return f"| {option} | {_options_as_code(words)} | {_options_as_code(default)} |"
+
+
+def _options_as_code(words: str) -> str:
+    """Return words with the options in them as code, where two hyphens are no dash."""
+    return re.sub(r"--[a-z][a-z-]*", r"`\g<0>`", words)
 
 
 def _default(parameter: Any, context: Any) -> str:
