@@ -1,8 +1,10 @@
 """The command `shear`: its help, its version, and how quickly it starts."""
 
+import re
 import subprocess
 import sys
 
+import pytest
 from typer.testing import CliRunner
 
 from shearshap import __version__
@@ -27,6 +29,23 @@ def test_help_has_the_commands_in_sections() -> None:
     names = {lines[0]: [line.split()[0] for line in lines[1:] if line] for lines in sections}
     assert names["Explain models:"] == ["explain", "report", "importance", "serve"]
     assert names["Research (shearshap-lab):"] == ["benchmark", "paper"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["explain", "report", "importance", "serve", "benchmark", "paper train", "paper reproduce"],
+)
+def test_the_help_of_a_command_is_in_words(command: str) -> None:
+    """It shows neither the types of Python nor the ranges of numbers."""
+    text = CliRunner().invoke(app, [*command.split(), "--help"]).stdout
+    assert f"{command} [OPTIONS]" in text
+    assert not re.search(r"<\w+|\bx[<>]=|\{\w+\}|: \(", text), text
+
+
+def test_the_help_of_explain_is_in_sections() -> None:
+    text = CliRunner().invoke(app, ["explain", "--help"]).stdout
+    sections = ["Input:", "What to explain:", "Precision:", "Output:", "Large jobs:"]
+    assert sorted(sections, key=text.index) == sections
 
 
 def test_the_version() -> None:

@@ -37,10 +37,11 @@ SECTIONS = [
     option.keywords["rich_help_panel"]
     for option in (INPUT, QUESTION, PRECISION, OUTPUT, SERVICE, LIMITS, LARGE, COMPUTING)
 ]
+ARGUMENTS = "Arguments"  #: the section of arguments of no other
 OTHERS = "Options"  #: the section of options of no other
 COMMANDS = "Explain models"  #: the section of our own commands
 
-GOES_ON = "finished parts are kept; run the same command again to continue"
+GOES_ON = "finished work is kept; run the same command again to resume"
 
 
 class Commands(TyperGroup):
@@ -81,16 +82,24 @@ class Commands(TyperGroup):
 class Sections(TyperCommand):
     """A command whose help has its options in sections."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words after the command's name: [OPTIONS] VALUES."""
+        return [piece.strip("{}").upper() for piece in super().collect_usage_pieces(ctx)]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the sections."""
-        sections: dict[str, list[tuple[str, str]]] = {name: [] for name in (*SECTIONS, OTHERS)}
+        names = (ARGUMENTS, *SECTIONS, OTHERS)
+        sections: dict[str, list[tuple[str, str]]] = {name: [] for name in names}
         for parameter in self.get_params(ctx):
             line = parameter.get_help_record(ctx)
             if line is not None:
                 name, words = line
-                words = re.sub(r"; x[<>].*\]$", "]", words)  # the range of a number
+                words = re.sub(r"; [^;]*\bx[<>][^;]*\]$", "]", words)  # without a number's range
                 words = re.sub(r"\[default: \((.*)\)\]$", r"[default: \1]", words)
-                section = getattr(parameter, "rich_help_panel", None) or OTHERS
+                others = OTHERS
+                if parameter.param_type_name == "argument":
+                    name, others = name.split()[0].upper(), ARGUMENTS
+                section = getattr(parameter, "rich_help_panel", None) or others
                 sections[section].append((name, words))
         for name, lines in sections.items():
             if lines:
@@ -123,19 +132,19 @@ def main(
         ),
     ] = False,
 ) -> None:
-    """Shapley values of any model.
+    """Explain the predictions of any model with Shapley values.
 
     \b
-    Explain a model of yours:
+    Explain the rows of a file:
         shear explain --model model.onnx --data rows.csv --background train.csv \\
             --out values.parquet --report
 
     \b
-    See which features it needs, by its loss:
+    See which features the model needs:
         shear importance --model model.onnx --data test.csv --label late --loss "log loss"
 
     \b
-    Let people change a row in a browser, and see its values move:
+    Serve a page on which people change a row and see its values move:
         shear serve --model model.onnx --data rows.csv --background train.csv
     """  # noqa: D301
 
@@ -152,38 +161,54 @@ class SharedOptions:
     model: Annotated[
         str,
         INPUT(
-            help="A file: .onnx; .json or .ubj (XGBoost), .txt (LightGBM), .cbm (CatBoost); "
-            ".joblib or .pkl with --trust. Or module:function, path/to/file.py:function."
+            metavar="FILE",
+            help="A file: .onnx, .json or .ubj (XGBoost), .txt (LightGBM), .cbm (CatBoost), "
+            ".joblib or .pkl (with --trust). Or a function: path/to/file.py:function, "
+            "module:function.",
         ),
     ]
     data: Annotated[
         Path,
-        INPUT(help="The rows: a CSV or Parquet file; for shear explain also a folder of Parquet."),
+        INPUT(
+            metavar="FILE",
+            help="The rows: a CSV or Parquet file; for shear explain, also a folder of Parquet "
+            "files.",
+        ),
     ]
     background: Annotated[
         str | None,
         INPUT(
-            help="What the rows are compared with. Rows of a file: "
-            "'sample:train.csv' (100 of them, or 'sample:train.csv:200'), 'kmeans:train.csv:20', "
-            "'all:train.csv'; or one row: 'mean:train.csv', 'median:...', 'mode:...'; if features "
-            "move together: 'copula:train.csv', 'gaussian:...', 'empirical:...', 'learned:...'.",
-            show_default="the model's background if it has one, otherwise a sample of the rows",
+            metavar="ROWS",
+            help="What to compare the rows with. Rows of a file: train.csv or sample:train.csv "
+            "(100 rows, drawn at random), sample:train.csv:200, kmeans:train.csv:20, "
+            "all:train.csv. One row: mean:train.csv, median:train.csv, mode:train.csv. If features "
+            "move together: copula:train.csv, gaussian:train.csv, empirical:train.csv, "
+            "learned:train.csv.",
+            show_default="the model's own background; for trees, their training data; otherwise a "
+            "sample of the rows",
         ),
     ] = None
     output: Annotated[
-        Texts, QUESTION(help="Name or number of a class (repeatable).", show_default="all")
+        Texts,
+        QUESTION(
+            metavar="NAME",
+            help="Class or output to explain, by name or number (repeatable).",
+            show_default="all",
+        ),
     ] = None
     scale: Annotated[
         str | None,
         QUESTION(
-            help="probability, log-odds, margin or logit.",
-            show_default="raw output; probabilities for classifiers",
+            metavar="NAME",
+            help="Scale of the output: probability, log-odds, margin or logit.",
+            show_default="as the model returns it; probabilities for classifiers",
         ),
     ] = None
     returns: Annotated[
         str | None,
         INPUT(
-            help="Type of the model's output (probability or margin), if it cannot be inferred.",
+            metavar="NAME",
+            help="What the model returns, probability or margin, if it cannot be inferred.",
             show_default=False,
         ),
     ] = None
@@ -191,34 +216,50 @@ class SharedOptions:
         bool,
         INPUT(
             "--multilabel",
-            help="Several labels may be true at once: each output is the probability of one.",
+            help="Treat each output as a label of its own: several may be true at once.",
         ),
     ] = False
     output_names: Annotated[
-        Texts, INPUT(help="Names of all outputs of the model: no,maybe,yes.", show_default=False)
+        Texts,
+        INPUT(
+            metavar="NAMES",
+            help="Names of all outputs of the model, such as no,maybe,yes.",
+            show_default=False,
+        ),
     ] = None
     groups: Annotated[
         Texts,
         QUESTION(
-            help="Columns that count as one feature: NAME=COLUMN,COLUMN (repeatable), or a .json "
-            "file of names and lists of columns, which may be nested: groups of features.",
+            metavar="GROUP",
+            help="Columns to treat as one feature: NAME=COLUMN,COLUMN (repeatable). Or a .json "
+            "file of groups, which may contain groups.",
             show_default="each column is a feature",
         ),
     ] = None
-    drop: Annotated[Texts, INPUT(help="Column to ignore (repeatable).", show_default=False)] = None
+    drop: Annotated[
+        Texts, INPUT(metavar="COLUMN", help="Column to ignore (repeatable).", show_default=False)
+    ] = None
     seed: Annotated[
-        int, PRECISION(min=0, help="Random seed: the same seed gives the same result.")
+        int,
+        PRECISION(min=0, metavar="N", help="Random seed: the same seed gives the same result."),
     ] = 0
     trust: Annotated[
-        bool, INPUT("--trust", help="Open a pickle. This runs the code in it, so know who made it.")
+        bool,
+        INPUT(
+            "--trust",
+            help="Open pickles. Opening one runs the code in it, so use only files that you trust.",
+        ),
     ] = False
     batch_size: Annotated[
-        int | None, COMPUTING(min=1, help="Rows per model call.", show_default="as memory allows")
+        int | None,
+        COMPUTING(min=1, metavar="N", help="Rows per model call.", show_default="as memory allows"),
     ] = None
     device: Annotated[
         str | None,
         COMPUTING(
-            help="Where to compute: cpu, cuda, auto; or cuda:0,cuda:1, one for each worker.",
+            metavar="NAME",
+            help="Where to compute: cpu, cuda or auto; for large jobs also a list, such as "
+            "cuda:0,cuda:1, for the workers in turn.",
             show_default="the model's device",
         ),
     ] = None
@@ -246,12 +287,18 @@ class RowOptions(SharedOptions):
 
     budget: Annotated[
         int | None,
-        PRECISION(min=1, help="Model evaluations per row.", show_default="16 x features + 2"),
+        PRECISION(
+            min=1,
+            metavar="N",
+            help="Model evaluations per row.",
+            show_default="16 per feature; more with several background rows",
+        ),
     ] = None
     tol: Annotated[
         float | None,
         PRECISION(
-            help="Stop at a row once its standard errors are below this.",
+            metavar="X",
+            help="Stop a row once all its standard errors are below this.",
             show_default="use the whole budget",
         ),
     ] = None
@@ -259,26 +306,33 @@ class RowOptions(SharedOptions):
         str | None,
         INPUT(
             "--id",
-            help="The column that labels the rows, which the model does not see.",
+            metavar="COLUMN",
+            help="Column that labels the rows; the model does not see it.",
             show_default="row numbers",
         ),
     ] = None
     title: Annotated[
         str | None,
-        OUTPUT(help="Title of the report or page.", show_default="the name of the data or model"),
+        OUTPUT(
+            metavar="TEXT",
+            help="Title of the report or page.",
+            show_default="made from the name of the data or model",
+        ),
     ] = None
     method: Annotated[
         str,
         PRECISION(
+            metavar="NAME",
             help="auto, exact, kriging, leverage, permutation, permutation-antithetic, kernel, "
-            "kernel-paired, kernel-welford, shear, shear-unbiased or coarse-to-fine."
+            "kernel-paired, kernel-welford, shear, shear-unbiased or coarse-to-fine.",
         ),
     ] = "auto"
     semivalue: Annotated[
         str,
         QUESTION(
-            help="shapley, banzhaf, or weights: one for each number of other features that are "
-            "present, such as 0.5,0.3,0.2 for three features."
+            metavar="NAME",
+            help="Kind of values: shapley, banzhaf, or a weight for each number of other features "
+            "present, such as 0.5,0.3,0.2 for three features.",
         ),
     ] = "shapley"
 
@@ -322,25 +376,28 @@ def explain(
     out: Annotated[
         str,
         OUTPUT(
-            help="The file to write, .parquet or .csv, with one line per row; for a large job a "
-            "folder, with / at its end."
+            metavar="FILE",
+            help="The file to write, .parquet or .csv, with one line per row. For a large job, a "
+            "folder: end its name in /.",
         ),
     ],
     interactions: Annotated[
         int | None,
         QUESTION(
             min=2,
-            help="Also write the interactions of up to N features: to a file beside --out, or to "
-            "the folder _interactions in it.",
-            show_default="none; pairs if N is left out",
+            metavar="[N]",
+            help="Also write interactions of up to N features, to a file beside --out; for a large "
+            "job, to the folder _interactions in it.",
+            show_default="none; without N, pairs",
         ),
     ] = None,
     interaction_index: Annotated[
-        str, QUESTION(help="Kind of interactions: k-SII, SII, STII or FSII.")
+        str, QUESTION(metavar="NAME", help="Kind of interactions: k-SII, SII, STII or FSII.")
     ] = "k-SII",
     loss: Annotated[
         str | None,
         QUESTION(
+            metavar="NAME",
             help="Explain the loss of each row instead of its prediction: 'log loss', mse or mae.",
             show_default=False,
         ),
@@ -348,7 +405,8 @@ def explain(
     label: Annotated[
         str | None,
         QUESTION(
-            help="With --loss: the column of the labels, which the model does not see.",
+            metavar="COLUMN",
+            help="With --loss: column of the labels; the model does not see it.",
             show_default=False,
         ),
     ] = None,
@@ -356,54 +414,66 @@ def explain(
         float | None,
         PRECISION(
             min=0,
-            help="Seconds after which to stop; the file has the rows that are done.",
+            metavar="SECONDS",
+            help="Stop after this many seconds, and write the rows that are finished.",
             show_default="none",
         ),
     ] = None,
     keep: Annotated[
         Texts,
         OUTPUT(
-            help="Column of the data to write beside the values (repeatable).", show_default="all"
+            metavar="COLUMN",
+            help="Column of the data to write beside the values (repeatable).",
+            show_default="all",
         ),
     ] = None,
     report: Annotated[
         bool,
         OUTPUT(
             "--report",
-            help="Also write a report for a browser: beside --out; for a large job into its "
-            "folder, on a sample of the rows.",
+            help="Also write an HTML report, beside --out; for a large job, about a sample of the "
+            "rows and in the folder.",
         ),
     ] = False,
     overwrite: Annotated[
         bool,
         OUTPUT("--overwrite", help="Replace files that shear explain did not write."),
     ] = False,
-    workers: Annotated[int | None, LARGE(min=1, help="Worker processes.", show_default="1")] = None,
-    engine: Annotated[str, LARGE(help="local, or ray for many machines.")] = "local",
+    workers: Annotated[
+        int | None, LARGE(min=1, metavar="N", help="Worker processes.", show_default="1")
+    ] = None,
+    engine: Annotated[
+        str, LARGE(metavar="NAME", help="local (this machine) or ray (several machines).")
+    ] = "local",
     address: Annotated[
         str | None,
         LARGE(
-            help="The Ray cluster: host:port, or 'auto' for the local cluster.",
-            show_default="RAY_ADDRESS; if that is not set, Ray is started here",
+            metavar="HOST:PORT",
+            help="Address of the Ray cluster, or auto for a cluster on this machine.",
+            show_default="RAY_ADDRESS; if it is not set, Ray is started on this machine",
         ),
     ] = None,
-    gpus: Annotated[float | None, LARGE(help="GPUs per Ray worker.", show_default=False)] = None,
+    gpus: Annotated[
+        float | None, LARGE(metavar="X", help="GPUs per Ray worker.", show_default="0")
+    ] = None,
     shard_rows: Annotated[
-        int | None, LARGE(min=1, help="Rows per part at most.", show_default="65,536")
+        int | None,
+        LARGE(min=1, metavar="N", help="Maximum number of rows per part.", show_default="65,536"),
     ] = None,
     log: Annotated[
         str | None,
         LARGE(
-            help="The file for a line of JSON per part, new or an earlier log; - for stderr.",
+            metavar="FILE",
+            help="File for one line of JSON per part, or - for stderr.",
             show_default="_log.jsonl in --out",
         ),
     ] = None,
 ) -> None:
     """Explain a model's predictions for the rows of a file or folder.
 
-    The base value is the prediction without any feature. A feature's Shapley value is its
-    contribution to the difference between that and the row's prediction. The file has a line for
-    each row: values, standard errors, base value, prediction.
+    The base value is the mean prediction for the background. A feature's Shapley value is its
+    contribution to the difference between the base value and the row's prediction. The file has
+    one line per row: values, standard errors, base value, prediction.
 
     \b
     Examples:
@@ -459,22 +529,32 @@ def explain(
 @app.command(cls=Sections)
 def report(
     values: Annotated[
-        Path, Argument(rich_help_panel="Input", help="A .parquet file that shear explain wrote.")
+        Path,
+        Argument(
+            metavar="VALUES",
+            rich_help_panel="Input",
+            help="A .parquet file that shear explain wrote.",
+        ),
     ],
     out: Annotated[
         Path | None,
-        OUTPUT(help="The file to write, .html.", show_default="beside the values, .html"),
+        OUTPUT(
+            metavar="FILE",
+            help="The .html file to write.",
+            show_default="beside VALUES, with the same name",
+        ),
     ] = None,
     title: Annotated[
-        str | None, OUTPUT(help="Title of the report.", show_default="that of the job")
+        str | None,
+        OUTPUT(metavar="TEXT", help="Title of the report.", show_default="the title of the job"),
     ] = None,
     overwrite: Annotated[
         bool, OUTPUT("--overwrite", help="Replace a file that shear did not write.")
     ] = False,
 ) -> None:
-    """Write the report of values that were explained earlier.
+    """Write a report from values that were computed earlier.
 
-    It is the report that shear explain --report writes. The model is not needed.
+    It is the page that shear explain --report writes. The model is not needed.
 
     \b
     Examples:
@@ -491,37 +571,51 @@ def report(
 @with_options(SharedOptions)
 def importance(
     options: SharedOptions,
-    loss: Annotated[str, QUESTION(help="'log loss', mse or mae.")],
-    label: Annotated[str, QUESTION(help="The column of the labels, which the model does not see.")],
+    loss: Annotated[str, QUESTION(metavar="NAME", help="'log loss', mse or mae.")],
+    label: Annotated[
+        str,
+        QUESTION(metavar="COLUMN", help="Column of the labels; the model does not see it."),
+    ],
     budget: Annotated[
         int | None,
-        PRECISION(min=1, help="Model evaluations in all.", show_default="as many as --tol takes"),
+        PRECISION(
+            min=1,
+            metavar="N",
+            help="Model evaluations in total.",
+            show_default="until --tol is reached",
+        ),
     ] = None,
     tol: Annotated[
         float | None,
         PRECISION(
+            metavar="X",
             help="Stop once all standard errors are below this.",
             show_default="2.5 % of the range of the values",
         ),
     ] = None,
-    level: Annotated[float, PRECISION(help="Level of the intervals.")] = 0.95,
+    level: Annotated[
+        float, PRECISION(metavar="X", help="Confidence level of the intervals.")
+    ] = 0.95,
     deadline: Annotated[
-        float | None, PRECISION(help="Seconds after which to stop.", show_default=False)
+        float | None,
+        PRECISION(metavar="SECONDS", help="Stop after this many seconds.", show_default="none"),
     ] = None,
     out: Annotated[
-        Path | None, OUTPUT(help="The file for the table: .csv or .parquet.", show_default=False)
+        Path | None,
+        OUTPUT(metavar="FILE", help="File for the table: .csv or .parquet.", show_default="none"),
     ] = None,
     plot: Annotated[
-        Path | None, OUTPUT(help="The file for the plot: .png or .svg.", show_default=False)
+        Path | None,
+        OUTPUT(metavar="FILE", help="File for the plot: .png or .svg.", show_default="none"),
     ] = None,
     overwrite: Annotated[
         bool, OUTPUT("--overwrite", help="Replace files that shear importance did not write.")
     ] = False,
 ) -> None:
-    """Say by how much each feature reduces a model's loss.
+    """Measure how much each feature reduces a model's loss.
 
-    So you see which features the model needs, with an interval for each. The values add up to the
-    loss without any feature minus the model's own (SAGE values).
+    This shows which features the model needs, with an interval for each. The values, known as SAGE
+    values, add up to the loss without any feature minus the loss of the model.
 
     \b
     Examples:
@@ -551,49 +645,79 @@ def importance(
 def serve(
     options: RowOptions,
     sample: Annotated[
-        int, SERVICE(min=1, help="Rows to explain at the start, for the view of all rows.")
+        int,
+        SERVICE(
+            min=1, metavar="N", help="Rows to explain at the start, for the overview of all rows."
+        ),
     ] = 200,
     host: Annotated[
-        str, SERVICE(help="Address to listen on; other than this machine's own needs --token.")
+        str,
+        SERVICE(
+            metavar="ADDRESS",
+            help="Address to listen on. An address that other machines can reach needs --token.",
+        ),
     ] = "127.0.0.1",
     port: Annotated[
-        int, SERVICE(min=0, max=65535, help="Port to listen on; 0 for any that is free.")
+        int,
+        SERVICE(min=0, max=65535, metavar="N", help="Port to listen on; 0 for any free port."),
     ] = 8000,
     token: Annotated[
         str | None,
         SERVICE(
             envvar="SHEAR_TOKEN",
-            help="Bearer token required from clients. On a machine with other users set "
-            "SHEAR_TOKEN instead, which they cannot see.",
+            metavar="TEXT",
+            help="Bearer token that requests must contain. Other users of the machine can see it "
+            "here, but not in the environment variable SHEAR_TOKEN.",
             show_default=False,
         ),
     ] = None,
-    max_rows: Annotated[int, LIMITS(min=1, help="Rows per request.")] = 1_000,
+    max_rows: Annotated[
+        int, LIMITS(min=1, metavar="N", help="Rows per request.", show_default="1,000")
+    ] = 1_000,
     max_budget: Annotated[
         int | None,
         LIMITS(
             min=1,
+            metavar="N",
             help="Model evaluations per row that a request may ask for.",
             show_default="ten times the budget",
         ),
     ] = None,
     max_evaluations: Annotated[
-        int, LIMITS(min=1, help="Model evaluations per request: rows x budget.")
+        int,
+        LIMITS(
+            min=1,
+            metavar="N",
+            help="Model evaluations per request: rows x budget.",
+            show_default="1,000,000",
+        ),
     ] = 1_000_000,
-    max_body: Annotated[int, LIMITS(min=1, help="Bytes per request.")] = 1 << 20,
+    max_body: Annotated[
+        int, LIMITS(min=1, metavar="N", help="Bytes per request.", show_default="1,048,576")
+    ] = 1 << 20,
     max_requests: Annotated[
-        int, LIMITS(min=1, help="Requests at the same time; further requests get 503.")
+        int,
+        LIMITS(
+            min=1,
+            metavar="N",
+            help="Requests at the same time; further ones get 503.",
+            show_default="1,000",
+        ),
     ] = 1_000,
     timeout: Annotated[
         float,
-        LIMITS(min=0.001, help="Seconds that a request may take, waiting included."),
+        LIMITS(
+            min=0.001,
+            metavar="SECONDS",
+            help="Seconds per request, including waiting.",
+            show_default="30",
+        ),
     ] = 30.0,
 ) -> None:
-    """Explain predictions on request: a web page and an API.
+    """Explain predictions on request, on a web page and through an API.
 
-    On the page, pick a row, change its values, and see prediction and Shapley values move, with
-    error bars. POST /explain explains rows; requests that come together are explained as one
-    block. GET /openapi.json describes all of it.
+    On the page, pick a row, change its cells, and see the prediction and the Shapley values move,
+    with error bars. Programs send rows to POST /explain; GET /openapi.json describes the API.
 
     \b
     Examples:
@@ -621,9 +745,11 @@ for entry in entry_points(group="shearshap.commands"):
     command = entry.load()
     section = f"Research ({entry.dist.name})" if entry.dist else "Research"
     if isinstance(command, typer.Typer):
+        for info in command.registered_commands:
+            info.cls = Sections
         app.add_typer(command, name=entry.name, rich_help_panel=section)
     else:
-        app.command(name=entry.name, rich_help_panel=section)(command)
+        app.command(name=entry.name, cls=Sections, rich_help_panel=section)(command)
 
 
 if __name__ == "__main__":

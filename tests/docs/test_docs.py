@@ -27,7 +27,8 @@ from shearshap.cli import app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-CLUSTERS = DOCS / "howto" / "clusters.md"
+WITH_RAY = DOCS / "howto" / "large-jobs.md"
+"""The page that needs Ray."""
 
 BLOCK = re.compile(r"^```(python|console|text)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
@@ -93,7 +94,7 @@ PAGES = [
 @pytest.mark.filterwarnings("ignore:The set_(bad|over|under) function:PendingDeprecationWarning")
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if page != CLUSTERS],
+    [page for page in PAGES if page != WITH_RAY],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,13 +121,13 @@ def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.xdist_group("ray")
 @pytest.mark.usefixtures("session")
 @pytest.mark.filterwarnings(r"ignore::DeprecationWarning:ray\.data")
-def test_the_page_on_clusters_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_on_large_jobs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the session of all tests; the page opens one and closes it."""
     import ray
 
     monkeypatch.setattr(ray, "init", lambda *_, **__: None)
     monkeypatch.setattr(ray, "shutdown", lambda: None)
-    test_every_block_runs(CLUSTERS, tmp_path, monkeypatch)
+    test_every_block_runs(WITH_RAY, tmp_path, monkeypatch)
 
 
 def import_peers(text: str) -> None:

@@ -134,7 +134,7 @@ def test_control_c_has_no_traceback(moment: str) -> None:
     assert "Traceback" not in message
     assert "ignored" not in message
     if moment != "an import":
-        assert last == "stopped; finished parts are kept; run the same command again to continue"
+        assert last == "stopped; finished work is kept; run the same command again to resume"
 
 
 # Disks

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from shearshap_lab.data import Dataset
 
 Seed = Annotated[
-    int, typer.Option(min=0, help="Decides every random choice: the same seed, the same result.")
+    int,
+    typer.Option(min=0, metavar="N", help="Random seed: the same seed gives the same result."),
 ]
 CriteoFile = Annotated[
-    Path | None, typer.Option("--path", help="Your copy of Criteo's file; for criteo only.")
+    Path | None,
+    typer.Option("--path", metavar="FILE", help="Your copy of the Criteo file; only for criteo."),
 ]
 
 app = typer.Typer(
@@ -45,7 +47,7 @@ def resumable(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except KeyboardInterrupt as error:
-            kept = "what is finished is kept, and the same command goes on from there"
+            kept = "finished work is kept; run the same command again to resume"
             raise KeyboardInterrupt(kept) from error
 
     return resumed
@@ -56,12 +58,16 @@ def resumable(command: Callable[P, None]) -> Callable[P, None]:
 
 @app.command()
 def data(
-    name: Annotated[str | None, typer.Argument(help="A data set; default: list all.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A data set.", show_default="list all data sets")
+    ] = None,
     seed: Seed = 0,
     path: CriteoFile = None,
-    out: Annotated[Path | None, typer.Option(help="A CSV file to write the rows to.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="CSV file to write the rows to.")
+    ] = None,
 ) -> None:
-    """List the data sets, or show what is in one.
+    """List the data sets, or describe one.
 
     \b
     Examples:
@@ -131,24 +137,39 @@ def _feature(dataset: "Dataset", name: str) -> str:
 
 @app.command()
 def train(
-    name: Annotated[str, typer.Argument(help="A data set, as 'shear paper data' lists them.")],
-    activation: Annotated[str, typer.Option(help="softplus, relu, gelu or tanh.")] = "softplus",
-    recipe: Annotated[str, typer.Option(help="ours, or authors: as they trained.")] = "ours",
+    name: Annotated[str, typer.Argument(help="A data set; shear paper data lists them.")],
+    activation: Annotated[
+        str, typer.Option(metavar="NAME", help="softplus, relu, gelu or tanh.")
+    ] = "softplus",
+    recipe: Annotated[
+        str, typer.Option(metavar="NAME", help="How to train: ours, or authors, as in their code.")
+    ] = "ours",
     seed: Seed = 0,
-    steps: Annotated[int, typer.Option(min=1, help="Batches at most, in whole passes.")] = 30_000,
+    steps: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Maximum number of batches, rounded up to whole epochs.",
+            show_default="30,000",
+        ),
+    ] = 30_000,
     path: CriteoFile = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The folder to save the network in.",
-            show_default="out/NAME-ACTIVATION-seedSEED, with the recipe in it if it is not ours",
+            metavar="FOLDER",
+            help="Folder to save the network in.",
+            show_default="out/NAME-ACTIVATION-seedSEED; with --recipe authors, "
+            "out/NAME-authors-ACTIVATION-seedSEED",
         ),
     ] = None,
 ) -> None:
     """Train the paper's network for a data set, and save it.
 
-    Training stops when the validation rows no longer gain, and the seed decides the split of the
-    rows, too. The authors' recipe has 20 epochs and one split for all seeds.
+    Training stops when the accuracy on the validation rows no longer rises. The seed also
+    determines how the rows are split. The authors' recipe has 20 epochs, and one split for all
+    seeds.
 
     \b
     Examples:
@@ -185,18 +206,23 @@ def train(
 @app.command()
 @resumable
 def truth(
-    model_dir: Annotated[Path, typer.Argument(help="A folder made by 'shear paper train'.")],
-    rows: Annotated[int, typer.Option(min=1, help="Test rows, from the first on.")] = 500,
-    output: Annotated[int, typer.Option(help="The class whose logit is explained.")] = 1,
+    model_dir: Annotated[Path, typer.Argument(help="A folder that shear paper train wrote.")],
+    rows: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many of the first test rows to explain.")
+    ] = 500,
+    output: Annotated[
+        int, typer.Option(metavar="N", help="Number of the class whose logit to explain.")
+    ] = 1,
     path: CriteoFile = None,
     out: Annotated[
-        Path | None, typer.Option(help="The folder for the values.", show_default="MODEL_DIR")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder for the values.", show_default="MODEL_DIR"),
     ] = None,
 ) -> None:
-    """Compute the Shapley values of a trained network, to measure estimators against.
+    """Compute precise Shapley values of a trained network, as a reference for estimators.
 
-    Up to 20 features the values are exact; beyond, they are those of many permutations.
-    Stop it whenever you like: the same command goes on where it was.
+    With up to 20 features, the values are exact; with more, they are estimated with many
+    permutations. You can stop the command at any time: run it again to resume.
 
     \b
     Examples:
@@ -233,27 +259,39 @@ def truth(
 @app.command()
 @resumable
 def reproduce(
-    what: Annotated[str, typer.Argument(help="census, bank, criteo, or all of them.")],
+    what: Annotated[str, typer.Argument(help="census, bank, criteo or all.")],
     rows: Annotated[
-        int | None, typer.Option(min=1, help="Test rows to explain.", show_default="by data set")
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Test rows to explain.",
+            show_default="depends on the data set",
+        ),
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="Draws of every estimate.", show_default="5")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Repetitions of every estimate.", show_default="5"),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="One network, fewer rows, rounds.")
+        bool, typer.Option("--quick", help="Use one network, fewer rows and fewer rounds.")
     ] = False,
-    processes: Annotated[int, typer.Option(min=1, help="Networks measured at once.")] = 1,
+    processes: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Networks to measure in parallel.")
+    ] = 1,
     path: CriteoFile = None,
     out: Annotated[
-        Path | None, typer.Option(help="For the results.", show_default="out/reproduce-WHAT")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Folder for the results.", show_default="out/reproduce-WHAT"
+        ),
     ] = None,
 ) -> None:
-    """Run every experiment of the paper, and write its pages.
+    """Run every experiment of the paper, and write pages with the results.
 
-    Networks are trained and their ground truth is computed if they are not there yet, or were made
-    by other code. Stop it whenever you like: the same command goes on where it was. Criteo's data
-    cannot be shipped: criteo needs --path, and all has it with --path alone.
+    Networks and their exact values are computed if they do not exist yet, or if they were made by
+    other code. You can stop the command at any time: run it again to resume. The Criteo data may
+    not be redistributed: criteo needs --path, and all includes it only with --path.
 
     \b
     Examples:
@@ -282,10 +320,12 @@ def reproduce(
 
 @app.command()
 def page(
-    records: Annotated[Path, typer.Argument(help="The folder of a run's records.")],
-    out: Annotated[Path, typer.Option(help="The folder for the pages.")] = Path("out/pages"),
+    records: Annotated[Path, typer.Argument(help="The folder with the records of a run.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the pages.")] = Path(
+        "out/pages"
+    ),
 ) -> None:
-    """Write the pages of the reproduction anew from the records of a run.
+    """Write the pages again, from the records of a run.
 
     \b
     Examples:

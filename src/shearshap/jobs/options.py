@@ -204,8 +204,8 @@ class BackgroundOption:
     def parse(cls, text: str | None) -> "BackgroundOption":
         """Return what a text names; None: nothing.
 
-        "train.csv", "mean:train.csv", "sample:train.csv" and "sample:train.csv:200" are such texts,
-        and "copula:train.csv" is one of a `Conditional`.
+        Examples are "sample:train.csv", for which "train.csv" is short, "sample:train.csv:200",
+        "mean:train.csv", and, for a `Conditional`, "copula:train.csv".
         """
         if text is None:
             return cls()
@@ -217,7 +217,7 @@ class BackgroundOption:
                 f"background: expected a file, such as train.csv or {example}; got {text!r}"
             )
         if not is_named:
-            return cls(file=Path(text))  # a colon in it is the file's own
+            return cls("sample", Path(text))  # a colon in it is the file's own
         start, _, end = file.rpartition(":")
         if name in ("sample", "kmeans", *KINDS) and start and end.isdecimal():
             return cls(name, Path(start), int(end))

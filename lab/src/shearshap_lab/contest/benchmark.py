@@ -28,41 +28,56 @@ def benchmark(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="Your estimator, path/to/file.py:Name or module:Name: a Method, a function of a "
-            "game, or a shapiq approximator; repeatable. Default: compare our methods."
+            metavar="NAME",
+            help="Your estimator, path/to/file.py:Name or module:Name (repeatable): a Method, a "
+            "function of a game, or a shapiq approximator.",
+            show_default="compare our methods only",
         ),
     ] = None,
     games: Annotated[
         str | None,
-        typer.Option(help="Some of rules,trees,networks.", show_default="all; with --tables none"),
+        typer.Option(
+            metavar="NAMES",
+            help="Any of rules,trees,networks.",
+            show_default="all; with --tables, none",
+        ),
     ] = None,
     tables: Annotated[
-        Path | None, typer.Option(help="A folder of .npz files with tables of games of your own.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder of .npz files with tables of your own games."),
     ] = None,
     evaluations: Annotated[
-        str | None, typer.Option(help="Evaluations per player.", show_default=FULL[2])
+        str | None,
+        typer.Option(metavar="NUMBERS", help="Evaluations per player.", show_default=FULL[2]),
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(min=1, help="Games of each model, rule or file.", show_default="8")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Games per model, rule or file.", show_default="8"),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Runs on each game.", show_default="3")
+        int | None, typer.Option(min=1, metavar="N", help="Runs per game.", show_default="3")
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="Our methods to compare with.", show_default="all")
+        str | None,
+        typer.Option(metavar="NAMES", help="Our methods to compare with.", show_default="all"),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer of everything: a minute.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer games, budgets and runs; takes a minute.")
+    ] = False,
     export: Annotated[
-        Path | None, typer.Option(help="Write the games to this folder as .npz files, and stop.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Only write the games to this folder, as .npz files."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="For records and report.")] = Path("out/benchmark"),
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for the records and the report.")
+    ] = Path("out/benchmark"),
 ) -> None:
-    """Compare an estimator of yours with our methods.
+    """Compare your own estimator with our methods.
 
-    Games are rules, trees and the paper's networks, all with exact Shapley values, or tables of
-    your own. Every estimator gets the same budgets, and its evaluations are counted. The report
-    says where it is better, equal or worse, with intervals. Stop it whenever you like: the same
-    command goes on where it was.
+    The games are rules, trees and the paper's networks, all with exact Shapley values, or your own
+    tables. Every estimator gets the same budgets, and its evaluations are counted. The report shows
+    where your estimator is better, equal or worse, with intervals. You can stop the command at any
+    time: run it again to resume.
 
     \b
     Examples:
