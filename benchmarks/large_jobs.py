@@ -4,9 +4,9 @@
     python benchmarks/large_jobs.py --rows 100000 --compare
                                                         and beside it 1 worker, and a plain loop
 
-Reported are seconds, rows per second, CPU time and the most memory that a worker held. The ids of the
-parts are compared with those of the input. A plain loop reads, explains and writes the same rows in
-one process, without shards, attempts or a log.
+It prints seconds, rows per second, CPU time and the most memory that a worker held, and compares
+the ids of the parts with those of the input. A plain loop reads, explains and writes the same rows
+in one process, without shards, attempts or a log.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What `shear serve` takes: single-row requests per second on the Census network, and how long each.
+"""How long `shear serve` takes for requests of one row, on the Census network.
 
     python benchmarks/service.py                        200 requests per second for 60 seconds
     python benchmarks/service.py --rate 400 --seconds 10

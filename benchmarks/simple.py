@@ -5,10 +5,10 @@
     python benchmarks/simple.py --tables FOLDER     tables of games too: each .npz file
     python benchmarks/simple.py --kinds gloves forests --players 12 --both --jobs 2
 
-N evaluations per player are a budget of N p + 2, for all methods. An error is the mean absolute error
-of a game's values over the game's range, and a cell compares means over all games of a kind. Each
-game is explained alone. A ratio below 1 says that kriging's error is smaller than that of the
-better of the two.
+N evaluations per player are a budget of N p + 2, for all methods. An error is the mean absolute
+error of a game's values over the game's range, and a cell compares means over all games of a kind.
+Each game is explained alone. A ratio below 1 means that kriging's error is smaller than that of
+the better of the two.
 """
 
 from functools import partial
