@@ -70,7 +70,8 @@ def summary(
         "## More",
         "- [The report](reproduction/report.html): every figure of the paper, and the evidence for "
         "each claim by data set and reading.\n"
-        "- [Beyond the paper](beyond-the-paper.md): newer methods, and networks trained differently.",
+        "- [Beyond the paper](beyond-the-paper.md): newer methods, and networks trained "
+        "differently.",
         "## Where the numbers come from",
         _provenance(every, origin),
     ]
@@ -107,7 +108,9 @@ def answer(found: Mapping[str, Finding], every: Sequence[Networks]) -> Iterator[
             f'derivatives; {kriging}, which `method="auto"` uses unless exact values are as '
             "cheap."
         )
-    yield f"SHEAR is much better than plain sampling, though: {plain}. Use it to reproduce the paper."
+    yield (
+        f"SHEAR is much better than plain sampling, though: {plain}. Use it to reproduce the paper."
+    )
 
 
 def caveats(every: Sequence[Networks]) -> Iterator[str]:
@@ -147,7 +150,8 @@ def sentences(found: Mapping[str, Finding], every: Sequence[Networks]) -> Iterat
     if "throughput" in found:
         yield (
             f"**Speed**, derivatives included, in batches. {_told(found['throughput'])}; "
-            f"{found['fastest'].number.told()}. One row at a time, the overhead of a call hides the differences."
+            f"{found['fastest'].number.told()}. One row at a time, the overhead of a call hides "
+            "the differences."
         )
     parts = [found[name] for name in ("ccs_dominates", "theorem_2") if name in found]
     yield f"**Parts and theory.** {'. '.join(_told(each) for each in parts)}."
@@ -252,8 +256,8 @@ def beyond(found: Mapping[str, Finding], every: Sequence[Networks]) -> str:
         f"[{TITLE.lower()}](reproduction.md#where-the-numbers-come-from).",
         "## Newer methods",
         "SHEAR's error divided by the error of newer methods with the same number of evaluations, "
-        f"and the rows that each explains per second in batches at N = {ABLATION_N}. `leverage` was "
-        "published in 2025; `shear-unbiased` and `kriging` come from this library.",
+        f"and the rows that each explains per second in batches at N = {ABLATION_N}. `leverage` "
+        "was published in 2025; `shear-unbiased` and `kriging` come from this library.",
         plain_table(*_newer_table(own)),
     ]
     both = {each.recipe for each in every}
