@@ -4,7 +4,7 @@
     python benchmarks/ablation.py --quick             few games of each kind
     python benchmarks/ablation.py --tables FOLDER     tables of games too: each .npz file
 
-N evaluations a player are a budget of N p + 2. Each game is explained alone. A cell is a kind of
+N evaluations per player are a budget of N p + 2. Each game is explained alone. A cell is a kind of
 game and an N: it compares the mean errors over games. A ratio above 1 says that the mechanism
 lowers errors. Coverage is the part of the exact values that 95 % intervals hold.
 """
@@ -17,13 +17,12 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from setting import EVALUATIONS_A_PLAYER, game_options, machine, measured_games, parser_of
+from setting import EVALUATIONS_PER_PLAYER, Tables, game_options, machine, measured_games, parser_of
 from shearshap.methods.kriging import pairs
 from shearshap_lab.games.models import MODELS
 from shearshap_lab.games.rules import RULES
 from shearshap_lab.games.study import Task, measured, subject_of
 from shearshap_lab.games.tables import Floats
-from shearshap_lab.markdown import plain_table
 
 PLAYERS = (12, 30)
 NONE = 1e-9  #: of the range: an error that is as good as none
@@ -70,8 +69,8 @@ def measure(task: Task) -> tuple[str, Floats]:
     """
     subject = subject_of(task.game())
     players = subject.phi.shape[1]
-    found = np.full((2, len(EVALUATIONS_A_PLAYER), len(WITHOUT)), np.nan)
-    for at, each in enumerate(EVALUATIONS_A_PLAYER):
+    found = np.full((2, len(EVALUATIONS_PER_PLAYER), len(WITHOUT)), np.nan)
+    for at, each in enumerate(EVALUATIONS_PER_PLAYER):
         budget = each * players + 2
         if budget >= 1 << players:
             continue
@@ -87,8 +86,8 @@ def family(kind: str) -> str:
     return "rules" if kind in RULES else "models" if kind in MODELS else "tables"
 
 
-def report(results: list[tuple[str, Floats]]) -> str:
-    """Return the table of one number of players: a line for each mechanism."""
+def report(tables: Tables, players: int, results: list[tuple[str, Floats]]) -> None:
+    """Print the table of one number of players: a line for each mechanism."""
     kinds = list(dict.fromkeys(kind for kind, _ in results))
     means = np.stack(
         [np.mean([found for name, found in results if name == kind], axis=0) for kind in kinds]
@@ -105,15 +104,18 @@ def report(results: list[tuple[str, Floats]]) -> str:
         worst = int(np.nanmax(ratios[..., number], axis=1).argmax())
         lines.append(
             [
+                str(players),
                 name,
                 *(f"{ratio:.2f}" for ratio in by_family),
-                f"{np.nanmax(ratios[..., number]):.2f} ({kinds[worst]})",
+                f"{np.nanmax(ratios[..., number]):.2f}",
+                kinds[worst],
                 f"{known.mean():.3f}",
-                f"{(known < LOW).sum()} of {len(known)}",
+                str((known < LOW).sum()),
+                str(len(known)),
             ]
         )
-    header = ["without", *shown, "largest cell", "coverage", f"cells below {LOW:.0%}"]
-    return plain_table(header, lines)
+    header = ["players", "without", *shown, "largest cell", "games of the largest cell"]
+    tables.show("ablation", [*header, "coverage", "cells below 90 %", "cells"], lines)
 
 
 def geometric(ratios: Floats) -> float:
@@ -123,9 +125,9 @@ def geometric(ratios: Floats) -> float:
 
 def main() -> None:
     given = game_options(parser_of(__doc__), games=(8, 2))
-    print(f"{given.games} games of each kind; {machine()}")
+    tables = Tables(f"{given.games} games of each kind; {machine()}", given.csv)
     for players, results in measured_games(given, PLAYERS, measure):
-        print(f"\n{players} players\n\n{report(results)}")
+        report(tables, players, results)
 
 
 if __name__ == "__main__":

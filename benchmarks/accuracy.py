@@ -6,8 +6,8 @@
 Networks are 64-64 with ReLU or GELU, trained on the package's census (13 players) and bank (16),
 and on scikit-learn's wine (13 players, its 13 columns) and digits (16 players, 2 x 2 patches of the
 8 x 8 image); the explained output is one logit. The truth is exact: all 2^p coalitions. Errors are
-means over rows of the mean absolute error of a row's values. N evaluations a player are a budget of
-N p + 2, base value and prediction included, as in the paper.
+means over rows of the mean absolute error of a row's values, divided by those of leverage. N
+evaluations per player are a budget of N p + 2, base value and prediction included, as in the paper.
 """
 
 import warnings
@@ -18,14 +18,13 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from setting import SAMPLING, fit, machine, parser_of, perceptron
+from setting import SAMPLING, Tables, fit, machine, parser_of, perceptron
 from shearshap import Explanation
 from shearshap_lab import networks
 from shearshap_lab.data import load
 from shearshap_lab.games.tables import Rows
-from shearshap_lab.markdown import plain_table
 
-EVALUATIONS_A_PLAYER = (8, 16, 32, 64)
+EVALUATIONS_PER_PLAYER = (8, 16, 32, 64)
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
 DATA = ("census", "bank", "wine", "digits")
 
@@ -64,7 +63,7 @@ def players_of(rows: Rows) -> int:
 
 
 def explained(rows: Rows, each: int, method: str, *, interactions: bool = False) -> Explanation:
-    """Explain the rows at so many evaluations a player."""
+    """Explain the rows at so many evaluations per player."""
     budget = 2 + each * players_of(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -78,20 +77,22 @@ def exact(rows: Rows, *, interactions: bool = False) -> Explanation:
 
 
 def line(rows: Rows, truth: Explanation, each: int) -> list[str]:
-    """Return the cells of one network at so many evaluations a player."""
+    """Return the cells of one network at so many evaluations per player."""
     errors = {
         name: float(np.abs(explained(rows, each, name).values - truth.values).mean())
         for name in SAMPLING
     }
     base = errors["leverage"]
-    return [rows.name, *(f"{size / base:.2f}" for size in errors.values()), f"{base:.1e}"]
+    ratios = [f"{size / base:.2f}" for size in errors.values()]
+    return [rows.name, str(each), *ratios, f"{base:.1e}"]
 
 
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="one seed and 20 rows")
-    quick = parser.parse_args().quick
-    print(f"{machine()}\n")
+    options = parser.parse_args()
+    quick = options.quick
+    tables = Tables(machine(), options.csv)
     every = [
         network_rows(data, activation, seed, 20 if quick else 50)
         for data in DATA
@@ -99,13 +100,9 @@ def main() -> None:
         for seed in range(1 if quick else 2)
     ]
     truths = [exact(rows) for rows in every]
-    for each in EVALUATIONS_A_PLAYER:
-        print(
-            f"\n{each} evaluations a player: the mean absolute error over that of leverage, and "
-            "leverage's own\n"
-        )
+    for each in EVALUATIONS_PER_PLAYER:
         lines = [line(rows, truth, each) for rows, truth in zip(every, truths, strict=True)]
-        print(plain_table(["", *SAMPLING, "leverage's error"], lines))
+        tables.show("accuracy", ["network", "N", *SAMPLING, "leverage's error"], lines)
 
 
 if __name__ == "__main__":

@@ -19,11 +19,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from setting import machine, parser_of
+from setting import Tables, machine, parser_of
 from shearshap import Explainer, Explanation, explain_game
 from shearshap_lab import networks
 from shearshap_lab.data import load
-from shearshap_lab.markdown import plain_table
 
 Floats = NDArray[np.float64]
 
@@ -158,19 +157,22 @@ def line(case: Case, truth: Explanation, budget: int, seeds: int) -> list[str]:
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="census alone, 4 rows and one seed")
-    quick = parser.parse_args().quick
+    options = parser.parse_args()
+    quick = options.quick
+    rows, seeds = (4, 1) if quick else (12, SEEDS)
     warnings.simplefilter("ignore")
-    print(f"{machine()}\n")
+    tables = Tables(f"{rows} rows, {seeds} seeds; {machine()}", options.csv)
+    columns = ["data", "features", "background rows", "evaluations", "shearshap", *PEERS]
+    columns += ["intervals that hold %", "error over spread %"]
     for data, (activation, counts) in CASES.items():
         if quick and data != "census":
             continue
         for count in counts:
-            measured = case(data, activation, count, 4 if quick else 12)
+            measured = case(data, activation, count, rows)
             truth = measured.exact()
-            lines = [line(measured, truth, budget, 1 if quick else SEEDS) for budget in BUDGETS]
-            print(f"\n{data}, {measured.players} features, {count:,} background rows\n")
-            heads = ["evaluations", "ours", *PEERS, "intervals hold", "of the spread"]
-            print(plain_table(heads, lines), flush=True)
+            here = [data, str(measured.players), f"{count:,}"]
+            lines = [[*here, *line(measured, truth, budget, seeds)] for budget in BUDGETS]
+            tables.show("backgrounds", columns, lines)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,8 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from setting import machine, parser_of, seconds
+from setting import Tables, machine, parser_of, seconds
 from shearshap import Explainer
-from shearshap_lab.markdown import plain_table
 
 ROWS = 5
 SOURCE = 100  #: rows of the background that a mean is taken of
@@ -32,15 +31,16 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--columns", type=int, default=1000)
     chosen = parser.parse_args()
-    print(f"{ROWS} rows; pandas {pd.__version__}, polars {pl.__version__}, ", end="")
-    print(f"pyarrow {pa.__version__}; {machine()}\n")
-    header = ["", "method", "evaluations", *(f"{name}, s" for name in LIBRARIES), *LIBRARIES[1:]]
+    versions = f"pandas {pd.__version__}, polars {pl.__version__}, pyarrow {pa.__version__}"
+    tables = Tables(f"{ROWS} rows; {versions}; {machine()}", chosen.csv)
+    header = ["data", "method", "evaluations", *(f"{name}, s" for name in LIBRARIES)]
+    header += [f"{name}, ratio" for name in LIBRARIES[1:]]
     lines = [
         line(name, frame, background, method)
         for name, frame in frames(chosen.columns).items()
         for background, method in SETTINGS
     ]
-    print(plain_table(header, lines))
+    tables.show("frames", header, lines)
 
 
 def frames(columns: int) -> dict[str, pd.DataFrame]:

@@ -1,4 +1,4 @@
-"""Evaluations a second of a language model: ours, the bare forwards, and captum's, in one run.
+"""Evaluations per second of a language model: ours, the bare forwards, and captum's, in one run.
 
     python benchmarks/generation_speed.py                 a model of a million weights on the CPU
     python benchmarks/generation_speed.py --device cuda   one of 1.1 billion, in bfloat16, on a GPU

@@ -5,7 +5,7 @@
 
 The networks are those of accuracy.py. The index is k-SII of order 2; its truth is exact, from all
 2^p coalitions. Errors are the mean absolute error over pairs of players. Every estimator gets the
-same budget, N evaluations a player and two, and shapiq's regressions their complement pairs.
+same budget, N evaluations per player and two, and shapiq's regressions their complement pairs.
 """
 
 import warnings
@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from accuracy import EVALUATIONS_A_PLAYER, exact, explained, network_rows, players_of
-from setting import machine, parser_of
+from accuracy import EVALUATIONS_PER_PLAYER, exact, explained, network_rows, players_of
+from setting import Tables, machine, parser_of
 from shearshap_lab.games.tables import Floats, Rows
-from shearshap_lab.markdown import plain_table
 
 OURS = ("kriging", "leverage")
 PEERS: dict[str, dict[str, Any]] = {
@@ -59,7 +58,7 @@ def error(estimated: Floats | None, truth: Floats) -> float:
 
 
 def line(rows: Rows, truth: Floats, each: int) -> list[str]:
-    """Return the cells of one network at so many evaluations a player."""
+    """Return the cells of one network at so many evaluations per player."""
     answers = [explained(rows, each, method, interactions=True) for method in OURS]
     own = [error(answer.interactions, truth) for answer in answers]
     with warnings.catch_warnings():
@@ -72,16 +71,18 @@ def line(rows: Rows, truth: Floats, each: int) -> list[str]:
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="wine alone, and 4 rows")
-    quick = parser.parse_args().quick
+    options = parser.parse_args()
+    quick = options.quick
     count = 4 if quick else 10
-    print(f"{count} rows; {machine()}\n")
+    tables = Tables(f"{count} rows; {machine()}", options.csv)
     lines = []
     for data, activation in [("wine", "relu")] if quick else NETWORKS:
         rows = network_rows(data, activation, 0, count)
         truth = exact(rows, interactions=True).interactions
         assert truth is not None
-        lines += [line(rows, truth, each) for each in EVALUATIONS_A_PLAYER]
-    print(plain_table(["", "N", *OURS, *PEERS, "best of shapiq over kriging"], lines))
+        lines += [line(rows, truth, each) for each in EVALUATIONS_PER_PLAYER]
+    columns = ["network", "N", *OURS, *PEERS, "best of shapiq over kriging"]
+    tables.show("interactions", columns, lines)
 
 
 if __name__ == "__main__":

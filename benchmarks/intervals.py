@@ -5,7 +5,7 @@
     python benchmarks/intervals.py --tables FOLDER    tables of games too: each .npz file
     python benchmarks/intervals.py --methods kriging leverage --kinds gloves --players 12 30
 
-N evaluations a player are a budget of N p + 2. Each game is explained alone; rows of models are
+N evaluations per player are a budget of N p + 2. Each game is explained alone; rows of models are
 explained together too. Values without an interval count apart, and a value that is right up to 1e-9
 of the game's range is held by any interval. With a tolerance, 1 or 5 % of the range, rows may stop
 within 2000 evaluations: a row is wrong if it converged and a value is off by more than twice the
@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from setting import EVALUATIONS_A_PLAYER, game_options, machine, measured_games, parser_of
+from setting import EVALUATIONS_PER_PLAYER, Tables, game_options, machine, measured_games, parser_of
 from shearshap import METHODS
 from shearshap_lab.games.study import Task, measured, subjects
-from shearshap_lab.markdown import plain_table
 
 #: exact values need no intervals, and SHEAR, which is biased, has none
 WITH_ERRORS = [name for name in METHODS if name not in ("exact", "shear")]
@@ -43,7 +42,7 @@ def records_of(task: Task, methods: Sequence[str]) -> list[dict[str, Any]]:
             answered = partial(measured, subject, method, seed=task.number)
             records += [
                 {"column": each, **answered(budget=each * players + 2)}
-                for each in EVALUATIONS_A_PLAYER
+                for each in EVALUATIONS_PER_PLAYER
             ]
             if METHODS[method].stops and typical:
                 records += [
@@ -53,22 +52,23 @@ def records_of(task: Task, methods: Sequence[str]) -> list[dict[str, Any]]:
     return records
 
 
-def table_of(records: pd.DataFrame) -> str:
-    """Return the table of one method, and how many of its cells are too low."""
-    header = ["", *(f"N = {each}" for each in EVALUATIONS_A_PLAYER)]
+def show_intervals(tables: Tables, method: str, records: pd.DataFrame) -> list[str]:
+    """Print the table of one method, and return its line of the summary."""
+    header = ["method", "games", *(f"N = {each} %" for each in EVALUATIONS_PER_PLAYER)]
     for fraction in TOLERANCES:
-        header += [f"tol {fraction:.0%}: converged", "and wrong"]
+        header += [f"tol {fraction:.0%}: {what} %" for what in ("converged", "wrong")]
     totals = records.drop(columns="widths").groupby(["kind", "column"], sort=False)
     sums = totals.sum(numeric_only=True)
     lines = []
     for kind in records["kind"].unique():
-        cells = [_coverage(sums, kind, each) for each in EVALUATIONS_A_PLAYER]
+        cells = [_coverage(sums, kind, each) for each in EVALUATIONS_PER_PLAYER]
         for fraction in TOLERANCES:
             cells += _stopped(sums, kind, fraction)
-        lines.append([kind, *cells])
+        lines.append([method, kind, *cells])
+    tables.show("intervals", header, lines)
     known = sums[sums["known"] > 0]
     low = int((known["held"] / known["known"] < LOW).sum())
-    return f"{plain_table(header, lines)}\n\ncells under {LOW:.0%}: {low} of {len(known)}"
+    return [method, str(low), str(len(known))]
 
 
 def _coverage(sums: pd.DataFrame, kind: str, each: float) -> str:
@@ -89,34 +89,37 @@ def _stopped(sums: pd.DataFrame, kind: str, fraction: float) -> list[str]:
     return [f"{here['converged'] / here['rows']:.0%}", f"{here['wrong'] / here['rows']:.1%}"]
 
 
-def widths_of(records: pd.DataFrame, methods: Sequence[str]) -> str:
-    """Return the table of the median widths, over mean |value|."""
+def show_widths(tables: Tables, kind: str, records: pd.DataFrame, methods: Sequence[str]) -> None:
+    """Print the table of the median widths, over mean |value|."""
     lines = []
     for method in methods:
         cells = []
-        for each in EVALUATIONS_A_PLAYER:
+        for each in EVALUATIONS_PER_PLAYER:
             here = records[(records["method"] == method) & (records["column"] == each)]
             widths = np.concatenate([[], *here["widths"]])
             cells.append(f"{np.median(widths):.2f}" if len(widths) else "")
-        lines.append([method, *cells])
-    return plain_table(["", *(f"N = {each}" for each in EVALUATIONS_A_PLAYER)], lines)
+        lines.append([kind, method, *cells])
+    header = ["games", "method", *(f"N = {each}" for each in EVALUATIONS_PER_PLAYER)]
+    tables.show("interval-widths", header, lines)
 
 
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--methods", nargs="+", choices=WITH_ERRORS, default=WITH_ERRORS)
     given = game_options(parser, games=(30, 3))
-    print(f"{given.games} games of each kind; {machine()}")
     for players, found in measured_games(given, (12,), partial(records_of, methods=given.methods)):
-        print(f"\n### {players} players")
+        setting = f"{given.games} games of each kind; {players} players; {machine()}"
+        tables = Tables(setting, given.csv)
         records = pd.DataFrame([record for of_task in found for record in of_task])
-        for method in given.methods:
-            print(f"\n{method}\n\n{table_of(records[records['method'] == method])}")
+        summary = [
+            show_intervals(tables, method, records[records["method"] == method])
+            for method in given.methods
+        ]
+        tables.show("intervals-summary", ["method", "cells below 90 %", "cells"], summary)
         for kind in SMOOTH:
             smooth = records[records["kind"] == kind]
             if len(smooth):
-                print(f"\nMedian width over mean |value|, {kind}\n")
-                print(widths_of(smooth, given.methods))
+                show_widths(tables, kind, smooth, given.methods)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,8 @@ from scipy.cluster.hierarchy import linkage
 from scipy.stats import spearmanr
 
 from facts import SIZES, Asked, accuracy, asked, log_probabilities, trained
-from setting import machine, parser_of
+from setting import Tables, machine, parser_of
 from shearshap import Explainer, Prompt, ShearError
-from shearshap_lab.markdown import plain_table
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -288,7 +287,10 @@ def main() -> None:
     size = options.size or ("tiny" if options.quick else "small")
     players = options.passages or (6 if options.quick else 10)
     count = options.prompts or (4 if options.quick else 20)
-    print(f"{size} model, {players} passages, {count} prompts of each kind; {machine()}\n")
+    setting = f"{size} model, {players} passages, {count} prompts of each kind, "
+    tables = Tables(f"{setting}{options.seeds} models; {machine()}", options.csv)
+    columns = ["prompts", "N", "method", "recall ±", "error ±", "rank correlation ±"]
+    columns += ["intervals that hold ±"]
     models = [trained(size, seed=seed, device=options.device) for seed in range(options.seeds)]
     for kind in SIZES[size].kinds:
         people = SIZES[size].people
@@ -306,10 +308,8 @@ def main() -> None:
             for name in found[0]:
                 joined = zip(*(own[name] for own in found), strict=True)
                 cells = [None if one[0] is None else np.concatenate(one) for one in joined]
-                rows.append([f"{each:g}", name, *map(cell, cells)])
-        header = ["N", "", "recall", "error", "rank correlation", "intervals hold"]
-        print(plain_table(header, rows), flush=True)
-        print()
+                rows.append([kind, f"{each:g}", name, *map(cell, cells)])
+        tables.show("language", columns, rows)
 
 
 if __name__ == "__main__":

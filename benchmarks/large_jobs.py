@@ -4,9 +4,9 @@
     python benchmarks/large_jobs.py --rows 100000 --compare
                                                         and beside it 1 worker, and a plain loop
 
-Reported are seconds, rows a second, CPU time and the most memory that a worker held. The ids of the
-parts are compared with those of the input. A plain loop reads, explains and writes the same rows in
-one process, without shards, attempts or a log.
+It prints seconds, rows per second, CPU time and the most memory that a worker held, and compares
+the ids of the parts with those of the input. A plain loop reads, explains and writes the same rows
+in one process, without shards, attempts or a log.
 """
 
 import os
@@ -31,7 +31,6 @@ from shearshap import Auto, Explainer
 from shearshap.jobs import Job, LocalProcesses
 from shearshap_lab import networks
 from shearshap_lab.data import load
-from shearshap_lab.markdown import plain_table
 from shearshap_lab.runner import THREADS
 
 BUDGET = 32
@@ -126,22 +125,27 @@ def check_ids(folder: Path, rows: int) -> str:
     return "equal to the input's" if np.array_equal(ids, np.arange(rows)) else "NOT the input's"
 
 
-def compare(folder: Path, rows: int, parts: dict[str, Callable[[Path], Facts]]) -> None:
+def compare(
+    folder: Path, rows: int, parts: dict[str, Callable[[Path], Facts]], csv: Path | None
+) -> None:
     """Make the rows, run the parts and print a table."""
     if not (folder / "rows").exists():
         write_rows(folder, rows)
     for name in parts:
         shutil.rmtree(folder / name, ignore_errors=True)
     os.environ[THREADS[0]] = "1"  # of the processes that are started
-    from setting import machine  # not above: each worker loads this module, and its memory counts
+    from setting import (  # not above: workers load this module, and their memory counts
+        Tables,
+        machine,
+    )
 
     lines = [line_of(name, part, folder) for name, part in parts.items()]
-    print(f"\n{machine()}; {rows:,} rows of Census, {BUDGET} evaluations each\n")
-    header = ["", "seconds", "rows/s", "wall s", "CPU s", "peak MB of a worker"]
-    print(plain_table(header, lines))
+    tables = Tables(f"{rows:,} rows of Census, {BUDGET} evaluations each; {machine()}", csv)
+    header = ["run", "seconds", "rows per second", "wall s", "CPU s", "peak MB of a worker"]
+    tables.show("large-jobs", header, lines)
     for name in parts:
         if name != "loop":
-            print(f"\nids of {name}: {check_ids(folder / name, rows)}")
+            print(f"ids of {name}: {check_ids(folder / name, rows)}")
 
 
 def main() -> None:
@@ -162,7 +166,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         folder.mkdir(exist_ok=True)
-        compare(folder, given.rows, parts)
+        compare(folder, given.rows, parts, given.csv)
 
 
 if __name__ == "__main__":

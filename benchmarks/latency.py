@@ -26,17 +26,26 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-from setting import BUDGET, GROUPS, PLAYERS, census_like, machine, parser_of, perceptron, seconds
+from setting import (
+    BUDGET,
+    GROUPS,
+    PLAYERS,
+    Tables,
+    census_like,
+    machine,
+    parser_of,
+    perceptron,
+    seconds,
+)
 from shearshap import Auto, Explanation, explain
 from shearshap.methods.base import Method
-from shearshap_lab.markdown import plain_table, table_row
 
 Floats = NDArray[np.float64]
 
 ONCE = 2.0  #: seconds from which on a call is timed once
 BATCH = 8192  #: inputs that the bare model gets at once
-HEADER = ("", "auto chose", "auto, s", "leverage, s", "ratio", "the model, s")
-FIRST_CALL = "1 row, 30 players, a 64-64-1 network"
+HEADER = ("call", "auto chose", "auto, s", "leverage, s", "ratio", "the model, s")
+FIRST_CALL = "1 row, 30 features, a 64-64-1 network"
 
 
 @dataclass(frozen=True)
@@ -74,10 +83,10 @@ def lines() -> list[Line]:
     """Return every line of the table."""
     return [
         digits(),
-        _of_function("10 rows, 200 players", 10, 200),
+        _of_function("10 rows, 200 features", 10, 200),
         one_row(),
-        _of_function("3 rows, 1000 players, budget 4002", 3, 1000, budget=4002),
-        _of_function("10 rows, 20 players, 1000 outputs", 10, 20, outputs=1000),
+        _of_function("3 rows, 1000 features, budget 4002", 3, 1000, budget=4002),
+        _of_function("10 rows, 20 features, 1000 outputs", 10, 20, outputs=1000),
         *census(),
     ]
 
@@ -87,7 +96,7 @@ def digits() -> Line:
     inputs, labels = load_digits(return_X_y=True)
     model = LogisticRegression(max_iter=200).fit(inputs / 16, labels)
     return Line(
-        "100 digits, 64 players, 10 classes, logistic regression",
+        "100 digits, 64 features, 10 classes, logistic regression",
         model,
         inputs[:100] / 16,
         inputs.mean(axis=0) / 16,
@@ -137,7 +146,7 @@ def census() -> list[Line]:
     return [
         line,
         replace(line, name=f"{line.name}, the calibration given", calibrated=True),
-        replace(line, name=f"{name}, 64 evaluations a player", options=large, slow=True),
+        replace(line, name=f"{name}, 64 evaluations per player", options=large, slow=True),
     ]
 
 
@@ -205,15 +214,15 @@ def main() -> None:
     torch.set_num_threads(asked.threads)
     warnings.simplefilter("ignore")
     with threadpool_limits(asked.threads):
-        print(f"{asked.threads} threads; {machine()}\n")
-        print(plain_table(HEADER, []))
+        tables = Tables(f"{asked.threads} threads; {machine()}", asked.csv)
+        rows = []
         for line in lines():
             if asked.lines not in line.name or (asked.quick and line.slow):
                 continue
-            # one by one, since slow lines take minutes
-            print(table_row(cells(line)), flush=True)
+            rows.append(cells(line))
             if line.name == FIRST_CALL:
-                print(table_row(first_call(line, asked.threads)), flush=True)
+                rows.append(first_call(line, asked.threads))
+        tables.show("latency", HEADER, rows)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,21 @@
 """Our methods and estimators of shapiq, shap and captum on the games of `shear benchmark`.
 
-    python benchmarks/leaderboard.py                    writes docs/leaderboard.md: an hour or so
-    python benchmarks/leaderboard.py --quick            some minutes; prints the page only
+    python benchmarks/leaderboard.py                    an hour or so on one core
+    python benchmarks/leaderboard.py --quick            some minutes
     python benchmarks/leaderboard.py --tables FOLDER    tables of games too: each .npz file
 
-Everything runs in one environment, on one thread; README.md says how to make it.
-A run that was stopped goes on where it was.
+Everything runs in one environment, on one thread; README.md says how to make it. `--csv` writes
+benchmarks/results/leaderboard*.csv. A run that was stopped continues where it stopped.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from peers import PEERS, Peer
-from setting import OUT, ROOT, parser_of
+from setting import OUT, Tables, parser_of
 from shearshap_lab.contest.contest import (
     Contest,
     Estimator,
@@ -21,25 +24,10 @@ from shearshap_lab.contest.contest import (
     read_records,
     run,
 )
-from shearshap_lab.contest.page import Results, in_words, leaderboard, report, tally
+from shearshap_lab.contest.page import Results, Standing, report
 from shearshap_lab.games.sources import SOURCES, Request
 from shearshap_lab.games.tables import read_tables
 from shearshap_lab.provenance import short_hash, version
-
-PAGE = ROOT / "docs" / "leaderboard.md"
-
-CHART = (
-    "![Errors relative to permutation-antithetic, with 95 % intervals; ours in blue]"
-    "(images/charts/leaderboard.svg)"
-)  # `python docs/make_charts.py` draws it from the first table
-
-NOTE = (
-    "shapiq's `ShaplEIG` is left out: it evaluates one coalition at a time and fits a Gaussian "
-    "process after each, which took five minutes for one game of 12 players at N = 8. All "
-    "estimators run on one thread, with Python 3.12. "
-    "With the same seed, `shapiq PermutationSamplingSV` draws the same permutations as our "
-    "`permutation`, and with pairs `shapiq PolySHAP 2` is `shapiq KernelSHAP`."
-)
 
 
 def main() -> None:
@@ -59,13 +47,64 @@ def main() -> None:
     contest = Contest([*our_methods(), *peers], games, evaluations, seeds)
     run(contest, out, command="python benchmarks/leaderboard.py")
 
+    results = Results(*read_records(out))
+    origin = results.origin
+    setting = f"commit {origin['commit']}; {origin['versions']}; {origin['machine']}"
+    show(Tables(setting, options.csv), results)
     print(f"report    {report(out)}")
-    text = page(Results(*read_records(out)))
-    if options.quick:
-        print(text)
-    else:
-        PAGE.write_text(text, encoding="utf-8")
-        print(f"page      {PAGE}")
+
+
+def show(tables: Tables, results: Results) -> None:
+    """Print the standings, the errors on each kind of game, the games, and who has failed."""
+    columns = ["estimator", "place", "error (low to high)", "better", "equal", "not known"]
+    columns += ["worse", "cells answered", "cells", "ms"]
+    standings = [
+        standing_line(standing, place) for place, standing in enumerate(results.standings, start=1)
+    ]
+    tables.show("leaderboard", columns, standings)
+    for kind, cells in results.by_kind().items():
+        lines = []
+        for name in (standing.estimator for standing in results.standings):
+            errors = [cell.estimates[name].mean if name in cell.errors else None for cell in cells]
+            texts = ["" if error is None else f"{error:.4f}" for error in errors]
+            lines.append([kind, name, *texts])
+        budgets = [f"N = {cell.n}" for cell in cells]
+        tables.show("leaderboard-errors", ["games", "estimator", *budgets], lines)
+
+    origins = results.frame.groupby("games", sort=False)
+    facts = origins.agg({"kind": "first", "players": "first", "game": "nunique", "size": "first"})
+    games = [[name, *map(str, own), f"{size:.3g}"] for name, *own, size in facts.itertuples()]
+    columns = ["name", "kind", "players", "games", "mean absolute value"]
+    tables.show("leaderboard-games", columns, games)
+    columns = ["estimator", "games", "N", "reason"]
+    tables.show("leaderboard-failures", columns, list(failures(results)))
+
+
+def standing_line(standing: Standing, place: int) -> list[str]:
+    """Return a line of the leaderboard; an estimator that failed somewhere has no place."""
+    score = standing.score
+    error = ""
+    if score is not None:
+        error = f"{score.value:.2f}"
+        error += f" ({score.low:.2f} to {score.high:.2f})" if score.known else ""
+    return [
+        standing.estimator,
+        str(place) if standing.complete else "",
+        error,
+        *map(str, standing.verdicts.values()),
+        str(standing.answered),
+        str(standing.cells),
+        "" if np.isnan(standing.seconds) else f"{1000 * standing.seconds:.3g}",
+    ]
+
+
+def failures(results: Results) -> Iterator[list[str]]:
+    """Yield which estimator failed on which games, at which N, and the first reason."""
+    for standing in results.standings:
+        for cell in results.cells:
+            reason = cell.failures.get(standing.estimator)
+            if reason is not None:
+                yield [standing.estimator, cell.kind, str(cell.n), reason]
 
 
 def estimator(name: str, peer: Peer) -> Estimator:
@@ -77,29 +116,6 @@ def estimator(name: str, peer: Peer) -> Estimator:
     library = name.split(" ")[0]
     code = Path(__file__).with_name("peers.py").read_text()
     return Estimator(name, measured(estimate), short_hash(name, version(library), code))
-
-
-def page(results: Results) -> str:
-    """Return docs/leaderboard.md."""
-    title, made, *parts = leaderboard(results).split("\n\n")
-    lead = (
-        f"Our {len(results.ours)} methods and {len(results.challengers)} estimators of other "
-        "libraries (in bold) on the same games, with the same budgets. "
-        "[Benchmark your estimator](howto/benchmark-your-estimator.md) says how to add yours."
-    )
-    first, *others = (standing for standing in results.standings if standing.complete)
-    sentence = f"`{first.estimator}` has the smallest error."
-    rivals = [standing.estimator for standing in others if not standing.ours]
-    if first.ours and rivals:
-        counts = tally(results.cells, first.estimator, rivals[:1])
-        sentence += f" Against the best of theirs, `{rivals[0]}`, it is {in_words(counts)}."
-    folded = [
-        f"<details>\n<summary>All numbers</summary>\n\n{part}\n\n</details>"
-        if part.startswith("| estimator | N = ")
-        else part
-        for part in parts
-    ]
-    return "\n\n".join((title, lead, sentence, CHART, made, *folded[:-1], NOTE, folded[-1]))
 
 
 if __name__ == "__main__":

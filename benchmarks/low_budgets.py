@@ -19,17 +19,16 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import Ridge, RidgeCV
 
-from low_budget_games import FOLDER, KINDS, load, make_all, names
+from low_budget_games import KINDS, load, make_all, names
 from peers import of_shapiq
-from setting import machine, parser_of
+from setting import Tables, machine, parser_of
 from shearshap import Explanation, explain_game
 from shearshap_lab.games.study import Subject, record, top_found
 from shearshap_lab.games.tables import CountedGame, Rows
-from shearshap_lab.markdown import plain_table
 from shearshap_lab.runner import in_processes
 
 QUICK = ("text-60", "digits-perceptron-mean", "cancer-network", "sparse-100-0")
-EACH = (0.25, 0.5, 1.0, 2.0, 4.0)  #: evaluations a player
+EACH = (0.25, 0.5, 1.0, 2.0, 4.0)  #: evaluations per player
 OURS = ("kriging", "permutation", "permutation-antithetic", "leverage")
 UNKNOWN = "kriging, inputs unknown"  #: kriging that sees a function of coalitions only
 
@@ -146,34 +145,34 @@ def score(rows: Rows, method: str, each: float, row: int, seed: int) -> dict[str
 # The tables
 
 
-def report(scores: pd.DataFrame) -> str:
-    """Return a table for each kind of game, and what failed."""
-    parts = []
-    header = ["error, top five, coverage", *(f"{each:g} p" for each in EACH)]
+def report(tables: Tables, scores: pd.DataFrame) -> None:
+    """Print a table for each kind of game, and what failed."""
+    header = ["games", "method", "evaluations per player", "error", "top five %"]
+    header += ["intervals that hold %", "over budget"]
     for kind in [kind for kind in KINDS if kind in set(scores["kind"])]:
         own = scores[scores["kind"] == kind]
         lines = [
-            [name, *(_cell(of_method[of_method["each"] == each]) for each in EACH)]
+            [kind, str(name), f"{each:g}", *cells]
             for name, of_method in own.groupby("method", sort=False)
+            for each in EACH
+            if (cells := _cells(of_method[of_method["each"] == each]))
         ]
-        parts.append(f"## {kind.capitalize()}\n\n{plain_table(header, lines)}")
+        tables.show("few-evaluations", header, lines)
     failed = scores[~scores["failure"].str.startswith("BudgetError") & (scores["failure"] != "")]
     if len(failed):
         kept = failed.drop_duplicates(["method", "kind", "each"])
         lines = kept[["method", "kind", "each", "failure"]].astype(str).to_numpy().tolist()
-        parts.append(f"## Failed\n\n{plain_table(['', 'kind', 'each', 'why'], lines)}")
-    return "\n\n".join(parts)
+        columns = ["method", "games", "evaluations per player", "reason"]
+        tables.show("few-evaluations-failures", columns, lines)
 
 
-def _cell(scores: pd.DataFrame) -> str:
-    """Return means over games, rows and seeds; empty if one is missing, bold if overspent."""
+def _cells(scores: pd.DataFrame) -> list[str]:
+    """Return means over games, rows and seeds, and whether more was spent; none if one failed."""
     if not len(scores) or (scores["failure"] != "").any():
-        return ""
+        return []
     error, top, covered = scores.groupby("game")[["error", "top", "coverage"]].mean().mean()
-    text = f"{error:.2f}, {top:.0%}"
-    if scores["coverage"].notna().all():
-        text += f", {covered:.0%}"
-    return f"**{text}**" if scores["overspent"].any() else text
+    held = f"{covered:.0%}" if scores["coverage"].notna().all() else ""
+    return [f"{error:.2f}", f"{top:.0%}", held, "yes" if scores["overspent"].any() else ""]
 
 
 def main() -> None:
@@ -199,9 +198,7 @@ def main() -> None:
     found = in_processes(partial(scores_of, rows=rows, seeds=seeds), work, options.jobs)
     empty = {"coverage": np.nan, "overspent": False}
     scores = pd.DataFrame([{**empty, **line} for of_work in found for line in of_work])
-    text = f"{machine()}. Seeds: {seeds}. Budgets are the number given, and 2.\n\n{report(scores)}"
-    print(text)
-    (FOLDER / "report.md").write_text(f"{text}\n", encoding="utf-8")
+    report(Tables(f"{seeds} seeds; {machine()}", options.csv), scores)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ conditional: Shapley values of features given the others. Rows have 8 columns, o
 the correlations 0.7^|i - j|, or of its exponentials (log-normal columns with a Gaussian copula).
 Models are linear, quadratic, and sums of trees of depth 2. Their conditional means have closed
 forms, from which the truth comes by definition. Everyone is given the same 5,000 training rows, and
-as many evaluations a row. shapiq's KernelSHAP gets coalitions with 10, 25 or 100 samples each.
+as many evaluations per row. shapiq's KernelSHAP gets coalitions with 10, 25 or 100 samples each.
 """
 
 import argparse
@@ -195,8 +195,10 @@ def peer(folder: Path) -> None:
                     )
 
 
-def conditional(rows: int, seeds: int, python: str | None) -> None:
+def conditional(rows: int, seeds: int, python: str | None, *, csv: bool) -> None:
     """Print errors, seconds and coverage on data whose conditional values are known."""
+    from setting import RESULTS, Tables, machine  # not above: the peer's Python has no shearshap
+
     numbers = parameters()
     rng = np.random.default_rng(1)
     scores = rng.multivariate_normal(np.zeros(WIDTH), numbers["covariance"], size=TRAIN + rows)
@@ -211,11 +213,7 @@ def conditional(rows: int, seeds: int, python: str | None) -> None:
             split |= {f"model {key}": value for key, value in numbers.items()}
             np.savez(folder / "tasks.npz", seeds=seeds, **split)
             subprocess.run([python, __file__, "peer", "--folder", name], check=True)
-        print(
-            "| data | model | evaluations | ours | shapiq, 10 samples | 25 | 100 | "
-            "ms a row: ours | shapiq | coverage |"
-        )
-        print(f"{'| --- ' * 10}|")
+        lines = []
         for data, kind in DATA.items():
             for each in MODELS:
                 truth = conditional_values(each, numbers, data == "log-normal", scores[:rows])
@@ -238,18 +236,19 @@ def conditional(rows: int, seeds: int, python: str | None) -> None:
                     times = []
                     for samples in SAMPLES:
                         file = folder / f"{data} {each} {budget} {samples}.npz"
-                        cells.append("-")
+                        cells.append("")
                         if file.exists():
                             answer = np.load(file)
                             cells[-1] = _error(answer["values"], truth)
                             times.append(answer["seconds"].min())
                     seconds = min(seconds for _, seconds in runs)
-                    print(
-                        f"| {data} | {each} | {budget:,} | {' | '.join(cells)} "
-                        f"| {1e3 * seconds:.0f} | {1e3 * min(times, default=0):.0f} "
-                        f"| {coverage:.0%} |",
-                        flush=True,
-                    )
+                    cells += [f"{1e3 * seconds:.0f}", f"{1e3 * min(times, default=0):.0f}"]
+                    lines.append([data, each, f"{budget:,}", *cells, f"{coverage:.0%}"])
+        columns = ["data", "model", "evaluations", "shearshap ±"]
+        columns += [f"shapiq, {samples} samples ±" for samples in SAMPLES]
+        columns += ["shearshap, ms per row", "shapiq, ms per row", "intervals that hold %"]
+        shown = Tables(f"{rows} rows, {seeds} seeds; {machine()}", RESULTS if csv else None)
+        shown.show("question-conditional", columns, lines)
 
 
 def _error(values: Any, truth: Floats) -> str:
@@ -267,12 +266,13 @@ def main() -> None:
     parser.add_argument("--peer", metavar="PYTHON", help="of an environment with shapiq 1.8")
     parser.add_argument("--rows", type=int, default=40)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--csv", action="store_true", help="write benchmarks/results too")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.question == "peer":
         peer(given.folder)
     else:
-        conditional(given.rows, given.seeds, given.peer)
+        conditional(given.rows, given.seeds, given.peer, csv=given.csv)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from scipy.stats import t as student
 
-from setting import OUT, machine, question_parser
+from setting import OUT, Tables, machine, question_parser
 from shearshap import Explanation, value_data
-from shearshap_lab.markdown import plain_table
 
 FOLDER = OUT / "questions"
 Floats = NDArray[np.float64]
@@ -31,7 +30,6 @@ Floats = NDArray[np.float64]
 def main() -> None:
     """Answer the question."""
     options = question_parser(__doc__).parse_args()
-    print(machine(), end="\n\n")
     data(options)
 
 
@@ -199,8 +197,9 @@ def data(options: argparse.Namespace) -> None:
     for game in games:
         lines += data_lines(game, options)
         print(lines[-1], flush=True)
-    header = ["game", "fits", "method", "mean error, % of all values", "over pyDVL permutations"]
-    print("\n" + plain_table([*header, "rank correlation", "coverage"], lines, left=3))
+    columns = ["game", "fits", "method", "error, % of all values ±", "over pyDVL permutations ±"]
+    columns += ["rank correlation ±", "intervals that hold %"]
+    Tables(machine(), options.csv).show("question-data", columns, lines)
 
 
 def data_lines(game: Training, options: argparse.Namespace) -> list[list[str]]:

@@ -7,12 +7,13 @@ import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from setting import parser_of
+from setting import Tables, machine, parser_of
 from shearshap import Explainer
 
 Floats = NDArray[np.float64]
@@ -34,28 +35,39 @@ class Clustered:
     linkage: Floats
 
 
-def hierarchies(rows: int) -> None:
-    """Print the errors of Winter values at p/4 to 4p evaluations, with 95 % intervals over rows."""
-    print("mean |error| / mean |value| -+ half of its 95 % interval over rows")
+def hierarchies(rows: int, csv: Path | None) -> None:
+    """Print the errors of Winter values at p/4 to 4p evaluations.
+
+    An error is mean |error| / mean |value| ± half of its 95 % interval over rows.
+    """
+    tables = Tables(f"{rows} rows; {machine()}", csv)
+    columns = ["games", "evaluations", "method", "error ±", "intervals that hold %", "spent"]
     cases = {"texts": _texts(rows), "images": _images(rows), "a table": _table(rows)}
     for name, parts in cases.items():
         players = len(parts[0].background)
         exact = [_explained(part, "exact", 1 << 22) for part in parts]
         truth = np.concatenate([each.values for each in exact])
-        most = max(each.evaluations for each in exact)
-        print(f"\n{name}: {players} features, exact from at most {most:,} evaluations")
-        for budget in (players // 4, players // 2, players, 2 * players, 4 * players):
-            print(f"  {budget:4d}", end="")
+        lines = []
+        for part_of_p, budget in {
+            "p/4": players // 4,
+            "p/2": players // 2,
+            "p": players,
+            "2p": 2 * players,
+            "4p": 4 * players,
+        }.items():
             for method in ("coarse-to-fine", "permutation-antithetic"):
                 if method == "permutation-antithetic" and budget < 2 * players:
                     continue
                 answers = [_explained(part, method, budget) for part in parts]
                 values = np.concatenate([each.values for each in answers])
-                print(f"   {method} {_error(values, truth)}{_covered(answers, truth)}", end="")
+                held = _covered(answers, truth)
+                lines.append([name, part_of_p, method, _error(values, truth), held, str(budget)])
             theirs = [_partition(part, budget) for part in parts]
             values = np.concatenate([each[0] for each in theirs])
             spent = np.mean([each[1] for each in theirs])
-            print(f"   shap's Partition {_error(values, truth)} ({spent:.0f} evaluations)")
+            error = _error(values, truth)
+            lines.append([name, part_of_p, "shap Partition", error, "", f"{spent:.0f}"])
+        tables.show("question-hierarchies", columns, lines)
 
 
 def _explained(part: Clustered, method: str, budget: int) -> Any:
@@ -65,17 +77,17 @@ def _explained(part: Clustered, method: str, budget: int) -> Any:
 
 def _error(values: Floats, truth: Floats) -> str:
     each = np.abs(values - truth).mean(axis=1) / np.abs(truth).mean()
-    return f"{each.mean():.3f} -+ {1.96 * each.std(ddof=1) / len(each) ** 0.5:.3f}"
+    return f"{each.mean():.3f} ± {1.96 * each.std(ddof=1) / len(each) ** 0.5:.3f}"
 
 
 def _covered(answers: list[Any], truth: Floats) -> str:
-    """Return which part of the values is in the 95 % intervals, in words; "" without intervals."""
+    """Return which part of the values is in the 95 % intervals; "" without intervals."""
     if any(answer.standard_errors is None for answer in answers):
         return ""
     intervals = [answer.interval() for answer in answers]
     lower, upper = (np.concatenate(ends) for ends in zip(*intervals, strict=True))
     inside = (lower - 1e-9 <= truth) & (truth <= upper + 1e-9)
-    return f" ({inside.mean():.0%} covered)"
+    return f"{inside.mean():.0%}"
 
 
 def _partition(part: Clustered, budget: int) -> tuple[Floats, float]:
@@ -211,7 +223,8 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("question", help="as named on the command line of questions.py")
     parser.add_argument("--rows", type=int, default=20)
-    hierarchies(parser.parse_args().rows)
+    options = parser.parse_args()
+    hierarchies(options.rows, options.csv)
 
 
 if __name__ == "__main__":

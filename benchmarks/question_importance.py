@@ -23,9 +23,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
 import shearshap
-from setting import machine, question_parser
+from setting import Tables, machine, question_parser
 from shearshap_lab.data import load
-from shearshap_lab.markdown import plain_table
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +32,6 @@ Floats = NDArray[np.float64]
 def main() -> None:
     """Answer the question."""
     options = question_parser(__doc__).parse_args()
-    print(machine(), end="\n\n")
     importance(options)
 
 
@@ -157,9 +155,10 @@ def importance(options: argparse.Namespace) -> None:
     """Print evaluations, seconds and errors at the same width, and how many intervals hold."""
     has_peer = find_spec("sage") is not None
     seeds = 1 if options.quick else SEEDS
-    header = ["model", "library", "width", "evaluations", "seconds", "error, these rows"]
-    lines = []
-    held = []
+    tables = Tables(f"{seeds} seeds; {machine()}", options.csv)
+    header = ["model", "library", "width %"]
+    header += [f"{name} (low to high)" for name in ("evaluations", "seconds", "error %")]
+    held_header = ["model", "rows", "intervals that hold % ±"]
     for model in labelled_models():
         truth = model.long_run(1 if options.quick else 2)
         span = np.ptp(truth)
@@ -173,14 +172,14 @@ def importance(options: argparse.Namespace) -> None:
                 peer, cost = _measured(model, partial(model.sage, width, seed))
                 reached = peer.std.max() / np.ptp(peer.values)
                 runs["sage"].append([reached, *cost, _error(peer.values, truth)])
-        lines += [
+        lines = [
             [model.name, library, *_cells(np.array(numbers))]
             for library, numbers in runs.items()
             if numbers
         ]
-        print(plain_table(header, lines, left=2), flush=True)
-        held.append([model.name, *_coverage(model, truth, 10 if options.quick else REPETITIONS)])
-        print(plain_table(["model", "rows", "intervals that hold"], held, left=1), flush=True)
+        tables.show("question-importance", header, lines)
+        held = [model.name, *_coverage(model, truth, 10 if options.quick else REPETITIONS)]
+        tables.show("question-importance-intervals", held_header, [held])
 
 
 def _measured(model: Labelled, call: Callable[[], Any]) -> tuple[Any, tuple[int, float]]:

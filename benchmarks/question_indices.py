@@ -24,10 +24,9 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import scale
 
 import shearshap
-from setting import machine, question_parser
+from setting import Tables, machine, question_parser
 from shearshap.games.indices import interaction_index
 from shearshap.interactions.indices import exact_index
-from shearshap_lab.markdown import plain_table
 
 Floats = NDArray[np.float64]
 
@@ -38,14 +37,13 @@ def main() -> None:
     parser.add_argument("--games", type=Path, help="a folder of .npz files of games")
     parser.add_argument("--peers", help="a Python that has shapiq 1.8 and lightgbm")
     options = parser.parse_args()
-    print(machine(), end="\n\n")
     indices(options)
 
 
 # Which features act together: k-SII of 2 and 3 features, beside shapiq 1.8
 
 ORDERS = (2, 3)
-EVALUATIONS_A_PLAYER = (16, 64)
+EVALUATIONS_PER_PLAYER = (16, 64)
 PEERS = ("KernelSHAPIQ", "SVARMIQ", "SPEX", "ProxySPEX")
 RESAMPLES = 2000  #: of games, for intervals of means
 
@@ -56,7 +54,7 @@ def indices(options: argparse.Namespace) -> None:
     if options.games is not None:
         games |= file_games(options.games, 1 if options.quick else 2)
     calls = []
-    for (name, values), order, each in product(games.items(), ORDERS, EVALUATIONS_A_PLAYER):
+    for (name, values), order, each in product(games.items(), ORDERS, EVALUATIONS_PER_PLAYER):
         players = len(values).bit_length() - 1
         budget = 2 + each * players
         if budget < len(values):
@@ -76,12 +74,13 @@ def indices(options: argparse.Namespace) -> None:
         seconds = [float(theirs.get(f"{peer}/{number}/seconds", np.nan)) for peer in PEERS]
         source = "our models" if name.startswith("model") else "shapiq's games"
         lines.setdefault((source, order, each), []).append([errors, held, *of_peers, *seconds])
-    print_indices(lines)
+    show_indices(Tables(machine(), options.csv), lines)
 
 
-def print_indices(lines: dict[tuple[str, int, int], list[list[float]]]) -> None:
+def show_indices(tables: Tables, lines: dict[tuple[str, int, int], list[list[float]]]) -> None:
     """Print a line for each source of games, order and number of evaluations."""
-    header = ["games", "order", "N", "95 % hold", "least", "error", *PEERS, "best peer / ours"]
+    header = ["games", "order", "N", "intervals that hold %", "in the worst game %", "shearshap"]
+    header += [*PEERS, "best peer over ours (low to high)"]
     table = []
     for (source, order, each), found in lines.items():
         numbers = np.array(found)
@@ -95,13 +94,13 @@ def print_indices(lines: dict[tuple[str, int, int], list[list[float]]]) -> None:
             f"{100 * numbers[:, 1].mean():.0f} %", f"{100 * numbers[:, 1].min():.0f} %",
             geometric(numbers[:, 0]), *middle, interval(ratios),
         ])  # fmt: skip
-    print(plain_table(header, table))
+    tables.show("question-indices", header, table)
 
 
 def geometric(numbers: Floats) -> str:
     known = numbers[~np.isnan(numbers)]
     if not len(known):
-        return "-"
+        return ""
     some = "" if len(known) == len(numbers) else f" ({len(known)} games)"
     return f"{np.exp(np.log(np.maximum(known, 1e-12)).mean()):.2g}{some}"
 
@@ -109,7 +108,7 @@ def geometric(numbers: Floats) -> str:
 def interval(logs: Floats) -> str:
     """Return the geometric mean, and its 95 % interval over games, by resampling them."""
     if not len(logs):
-        return "-"
+        return ""
     rng = np.random.default_rng(0)
     means = rng.choice(logs, (RESAMPLES, len(logs))).mean(axis=1)
     low, high = np.exp(np.percentile(means, [2.5, 97.5]))
@@ -158,7 +157,7 @@ def interaction_sets(players: int, order: int) -> NDArray[np.int64]:
 def peer_answers(python: str, games: dict[str, Floats], calls: list[Any]) -> dict[str, Floats]:
     """Return what index_peers.py writes, run by another Python."""
     numbers = {name: number for number, name in enumerate(games)}
-    most = max(EVALUATIONS_A_PLAYER)
+    most = max(EVALUATIONS_PER_PLAYER)
     asked = [
         (numbers[name], order, budget, name.startswith("model") and each == most)
         for name, order, each, budget in calls

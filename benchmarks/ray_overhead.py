@@ -2,7 +2,7 @@
 
     python benchmarks/ray_overhead.py
 
-A network of 13 inputs, 64-64-1, is explained at 32 evaluations a row. The time of Ray is that of
+A network of 13 inputs, 64-64-1, is explained at 32 evaluations per row. The time of Ray is that of
 all its processes: the start of a session, the workers' imports, and the job.
 """
 
@@ -20,10 +20,9 @@ import ray
 import torch
 from torch import nn
 
-from setting import machine, parser_of, perceptron
+from setting import Tables, machine, parser_of, perceptron
 from shearshap.jobs import Executor, InProcess, Job
 from shearshap.jobs.ray import RayExecutor
-from shearshap_lab.markdown import plain_table
 
 INPUTS = 13
 BUDGET = 32
@@ -84,7 +83,8 @@ def start_ray(workers: int) -> None:
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--rows", type=int, default=1_400_000)
-    rows = parser.parse_args().rows
+    options = parser.parse_args()
+    rows = options.rows
     torch.set_num_threads(1)
     lines = []
     with TemporaryDirectory() as name:
@@ -94,9 +94,11 @@ def main() -> None:
             executor = RayExecutor() if workers else InProcess()
             seconds, cpu = cost(partial(run_job, executor, folder, workers))
             title = f"Ray, workers: {workers}" if workers else "this process"
-            lines.append([title, f"{seconds:.1f}", f"{rows / seconds:,.0f}", f"{cpu:.1f}"])
-    print(f"{rows:,} rows in shards of {SHARD_ROWS:,}; {machine()}, ray {ray.__version__}\n")
-    print(plain_table(["", "seconds", "rows/s", "CPU seconds"], lines))
+            cells = [f"{seconds:.1f}", f"{rows / seconds:,.0f}", f"{cpu:.1f}"]
+            lines.append([f"{rows:,}", title, *cells])
+    setting = f"shards of {SHARD_ROWS:,} rows; {machine()}, ray {ray.__version__}"
+    columns = ["rows", "run", "seconds", "rows per second", "CPU seconds"]
+    Tables(setting, options.csv).show("ray", columns, lines)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What `shear serve` takes: single-row requests a second on the Census network, and how long each.
+"""How long `shear serve` takes for requests of one row, on the Census network.
 
-    python benchmarks/service.py                        200 requests a second for 60 seconds
+    python benchmarks/service.py                        200 requests per second for 60 seconds
     python benchmarks/service.py --rate 400 --seconds 10
 
 The service runs in a process of its own, the load in this one. Requests are sent on time, whether
@@ -24,10 +24,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from setting import machine, parser_of
+from setting import Tables, machine, parser_of
 from shearshap_lab import networks
 from shearshap_lab.data import load
-from shearshap_lab.markdown import plain_table
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -116,7 +115,7 @@ def census_service(evaluations: int) -> Iterator[str]:
 
 def main() -> None:
     parser = parser_of(__doc__)
-    parser.add_argument("--rate", type=float, default=200, help="requests a second")
+    parser.add_argument("--rate", type=float, default=200, help="requests per second")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--budget", type=int, default=64, help="evaluations for one row")
     given = parser.parse_args()
@@ -128,12 +127,14 @@ def main() -> None:
         seconds, statuses = asyncio.run(send(address, requests, given.rate, given.seconds))
         rate = len(seconds) / (time.perf_counter() - started)
 
-    print(f"{machine()}; {given.rate:g} requests a second, {given.budget} evaluations each\n")
-    header = ["requests", "a second", "median", "90 % within", "99 % within", "slowest", "errors"]
-    times = [f"{1000 * time:.0f} ms" for time in np.quantile(seconds, (0.5, 0.9, 0.99, 1))]
+    load = f"{given.rate:g} requests per second for {given.seconds:g} seconds"
+    tables = Tables(f"{load}, {given.budget} evaluations each; {machine()}", given.csv)
+    header = ["requests", "per second", "median ms", "90 % within ms", "99 % within ms"]
+    header += ["slowest ms", "errors"]
+    times = [f"{1000 * time:.0f}" for time in np.quantile(seconds, (0.5, 0.9, 0.99, 1))]
     errors = {name: count for name, count in statuses.items() if name != "200"}
     cells = [f"{len(seconds):,}", f"{rate:.1f}", *times, str(errors or 0)]
-    print(plain_table(header, [cells]))
+    tables.show("service", header, [cells])
 
 
 if __name__ == "__main__":

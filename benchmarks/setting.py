@@ -1,8 +1,13 @@
 """What the benchmarks have in common: options, methods, the Census-like network and timing."""
 
 import argparse
+import csv
+import re
+import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,16 +22,18 @@ from shearshap_lab import provenance
 from shearshap_lab.baselines import BASELINES
 from shearshap_lab.games.models import KINDS, ROWS
 from shearshap_lab.games.study import Task, tables, tasks
+from shearshap_lab.markdown import plain_table
 from shearshap_lab.runner import in_processes
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "out"  # git ignores it
+RESULTS = ROOT / "benchmarks" / "results"  #: the published tables
 
 Result = TypeVar("Result")
 
 EVERY_METHOD: dict[str, Method] = {**METHODS, **BASELINES}
 SAMPLING = [name for name in METHODS if name not in ("exact", "auto")]
-EVALUATIONS_A_PLAYER = (4, 8, 16, 32)  #: of studies of games; N of them are a budget of N p + 2
+EVALUATIONS_PER_PLAYER = (4, 8, 16, 32)  #: of studies of games; N of them are a budget of N p + 2
 
 # the Census-like network
 INPUTS = 107
@@ -102,14 +109,88 @@ def machine(device: str = "cpu") -> str:
     return f"{provenance.machine(device)}; {provenance.versions('shap', 'captum', 'shapiq')}"
 
 
+# Tables
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Prints tables and, if there is a folder, also writes them to CSV files.
+
+    `pandas.read_csv(file, comment="#")` reads such a file. A table that is shown in parts, under
+    one name, goes to one file.
+    """
+
+    setting: str  #: the machine, the versions, and what else was the same for all numbers
+    folder: Path | None = None
+    written: set[str] = field(default_factory=set)  #: names of the tables of this run
+
+    def __post_init__(self) -> None:
+        print(f"{self.setting}\n", flush=True)
+
+    def show(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print a table; write it to `name`.csv, with one number in each cell.
+
+        A column "error ±" has cells such as "0.3 ± 0.1", and becomes "error" and "error ±" in the
+        file. A column "error (low to high)" has "0.3 (0.2 to 0.4)", and becomes three.
+        """
+        print(plain_table(columns, rows), end="\n\n", flush=True)
+        if self.folder is None:
+            return
+        path = self.folder / f"{name}.csv"
+        with path.open("a" if name in self.written else "w", encoding="utf-8", newline="") as file:
+            lines = csv.writer(file, lineterminator="\n")
+            if name not in self.written:
+                file.write(f"# command: {_command()}\n# setting: {self.setting}\n")
+                lines.writerow([each for column in columns for each in _names(column)])
+            for row in rows:
+                cells = zip(columns, row, strict=True)
+                lines.writerow([number for pair in cells for number in _numbers(*pair)])
+        self.written.add(name)
+
+
+def _command() -> str:
+    """Return the command of this run, without --csv."""
+    options = (each for each in sys.argv[1:] if each != "--csv")
+    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *options])
+
+
+def _names(column: str) -> list[str]:
+    """Return the columns of a file for a column of a table."""
+    if column.endswith(" ±"):
+        return [column.removesuffix(" ±"), column]
+    if column.endswith(" (low to high)"):
+        name = column.removesuffix(" (low to high)")
+        return [name, f"{name} low", f"{name} high"]
+    return [column]
+
+
+def _numbers(column: str, cell: str) -> list[str]:
+    """Return a cell's numbers, without thousands separators and percent signs."""
+    count = len(_names(column))
+    number = r"[-+]?[\d,]*\.?\d+(?:e[-+]?\d+)?"
+    if count > 1:
+        found = re.findall(number, cell)
+    else:
+        found = [cell.rstrip("% ") if re.fullmatch(f"{number} ?%?", cell) else cell]
+    found = [each.replace(",", "") if re.fullmatch(number, each) else each for each in found]
+    return (found + [""] * count)[:count]
+
+
 # Options
 
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser of options whose help is a script's docstring, as it stands."""
-    return argparse.ArgumentParser(
+    """Return a parser of options whose help is a script's docstring, unchanged."""
+    parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument(
+        "--csv",
+        action="store_const",
+        const=RESULTS,
+        help="write the tables to CSV files in benchmarks/results too",
+    )
+    return parser
 
 
 def question_parser(description: str | None) -> argparse.ArgumentParser:

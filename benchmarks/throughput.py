@@ -1,4 +1,4 @@
-"""Rows a second: each method, the bare forward of as many inputs, and the peers, all in one run.
+"""Rows per second: each method, the bare forward of as many inputs, and the peers, all in one run.
 
     python benchmarks/throughput.py                 the CPU, with shap, captum and shapiq beside us
     python benchmarks/throughput.py --device cuda   a GPU, without the peers that cannot use one;
@@ -6,7 +6,7 @@
     python benchmarks/throughput.py --scaling       how time grows with rows, and with the budget
 
 Every run explains one logit of the same network (107 inputs in 13 groups, 64-64-2), at 208
-evaluations a row.
+evaluations per row.
 """
 
 import contextlib
@@ -27,6 +27,7 @@ from setting import (
     INPUTS,
     PLAYERS,
     SAMPLING,
+    Tables,
     census_like,
     machine,
     parser_of,
@@ -34,7 +35,6 @@ from setting import (
 )
 from shearshap import Explanation, Kriging, Shear, explain
 from shearshap.methods.base import Method
-from shearshap_lab.markdown import plain_table
 
 APPENDIX = [name for name in EVERY_METHOD if name.endswith("-paper") and "coin" not in name]
 CALIBRATED = "kriging, the calibration given"
@@ -57,32 +57,38 @@ def main() -> None:
     parser.add_argument("--scaling", action="store_true", help="other rows and budgets instead")
     chosen = parser.parse_args()
     if chosen.scaling:
-        print_scaling()
+        show_scaling(Tables(machine(), chosen.csv))
         return
     device = chosen.device
     rows = chosen.rows or (2000 if device == "cpu" else 200_000)
     net, inputs, background = census_like()
     net.to(device)
 
-    print(f"{rows} rows, {chosen.peer_rows} for peers; {machine(device)}\n")
+    peer_rows = chosen.peer_rows if device == "cpu" else 0
+    for_peers = f", {peer_rows} for peers" if peer_rows else ""
+    tables = Tables(f"{rows} rows{for_peers}; {machine(device)}", chosen.csv)
     runs = {"bare forward": bare_forward(net, rows, device)}
     runs |= ours(net, inputs[:rows], background, device, chosen.methods)
     speeds = {name: measured(net, run, rows, device) for name, run in runs.items()}
     peers: dict[str, Run] = {}
-    if device == "cpu" and chosen.peer_rows:
-        few = inputs[: chosen.peer_rows]
+    if peer_rows:
+        few = inputs[:peer_rows]
         peers = peer_runs(net, few, background)
         speeds |= {name: measured(net, run, len(few), device) for name, run in peers.items()}
-    print(report(speeds, max((speeds[name][0] for name in peers), default=0.0)))
+    best = max((speeds[name][0] for name in peers), default=0.0)
+    columns = ["method", "evaluations per row", "rows per second", "of the bare forward"]
+    columns += ["of the fastest peer"] if best else []
+    name = "throughput-cpu" if device == "cpu" else "throughput-gpu"
+    tables.show(name, columns, lines(speeds, best))
     if device == "cuda":
         many = np.resize(inputs, (MANY, INPUTS))
-        print()
-        for name, run in ours(net, many, background, device, ["leverage", "kriging"]).items():
-            print(f"{MANY} rows by {name}: {seconds(run, device):.3f} s")
+        runs = ours(net, many, background, device, ["leverage", "kriging"])
+        times = [[name, f"{seconds(run, device):.3f}"] for name, run in runs.items()]
+        tables.show("throughput-million", ["method", "seconds"], times)
 
 
 def measured(net: nn.Sequential, run: Run, rows: int, device: str) -> tuple[float, float]:
-    """Return the rows a second of a run, and the evaluations of one row, counted at the model."""
+    """Return the rows per second of a run, and the evaluations of one row, counted at the model."""
     seen: list[int] = []
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
@@ -92,19 +98,18 @@ def measured(net: nn.Sequential, run: Run, rows: int, device: str) -> tuple[floa
         return rows / seconds(run, device, repeats=3), sum(seen) / rows
 
 
-def report(speeds: dict[str, tuple[float, float]], best: float) -> str:
-    """Return the table, with ratios to the bare forward and to the fastest peer."""
+def lines(speeds: dict[str, tuple[float, float]], best: float) -> list[list[str]]:
+    """Return the table, with ratios to the bare forward and to the fastest peer, if any."""
     bare, _ = speeds["bare forward"]
     cells = []
     for name, (speed, evaluations) in speeds.items():
-        of_best = f"{speed / best:,.1f}" if best else ""
-        cells.append([name, f"{evaluations:.0f}", f"{speed:,.0f}", f"{speed / bare:.2f}", of_best])
-    header = ["", "evaluations a row", "rows/s", "of the bare forward", "of the fastest peer"]
-    return plain_table(header, cells)
+        of_best = [f"{speed / best:,.1f}"] if best else []
+        cells.append([name, f"{evaluations:.0f}", f"{speed:,.0f}", f"{speed / bare:.2f}", *of_best])
+    return cells
 
 
-def print_scaling() -> None:
-    """Print the microseconds of an evaluation of a row: level if cost is linear."""
+def show_scaling(tables: Tables) -> None:
+    """Print the microseconds per evaluation: level if cost is linear."""
     net, inputs, background = census_like()
 
     def microseconds(method: str, rows: int, each: int) -> str:
@@ -112,12 +117,12 @@ def print_scaling() -> None:
         run = explained(net, inputs[:rows], background, EVERY_METHOD[method], budget)
         return f"{seconds(run, repeats=3) / rows / budget * 1e6:.2f}"
 
-    print(f"{machine()}\n\nRows, at 16 evaluations a player:\n")
-    lines = [[name, *(microseconds(name, rows, 16) for rows in ROWS)] for name in SCALED]
-    print(plain_table(["", *map(str, ROWS)], lines))
-    print("\nEvaluations a player, at 1000 rows:\n")
-    lines = [[name, *(microseconds(name, 1000, each) for each in EVALUATIONS)] for name in SCALED]
-    print(plain_table(["", *map(str, EVALUATIONS)], lines))
+    print("By rows, at 16 evaluations per player:\n")
+    times = [[name, *(microseconds(name, rows, 16) for rows in ROWS)] for name in SCALED]
+    tables.show("scaling-rows", ["method", *map(str, ROWS)], times)
+    print("By evaluations per player, at 1000 rows:\n")
+    times = [[name, *(microseconds(name, 1000, each) for each in EVALUATIONS)] for name in SCALED]
+    tables.show("scaling-evaluations", ["method", *map(str, EVALUATIONS)], times)
 
 
 # What is timed

@@ -37,11 +37,10 @@ import xgboost
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
-from setting import machine, parser_of
+from setting import Tables, machine, parser_of
 from shearshap.trees import values
 from shearshap.trees.readers import read
 from shearshap.trees.values import ExactTrees
-from shearshap_lab.markdown import plain_table
 from shearshap_lab.runner import THREADS
 
 Floats = NDArray[np.float64]
@@ -129,8 +128,9 @@ def timed(run: Callable[[], Floats], repeats: int) -> Timed:
 
 # The table
 
-HEADER = ["model", "b", "rows/s", "shap rows/s", "of shap", "of shap, wall time"]
-HEADER += ["woodelf of shap", "difference", "sum", "shap's sum"]
+HEADER = ["model", "background rows", "rows per second", "shap rows per second"]
+HEADER += ["times shap's speed", "times shap's speed, wall time", "woodelf, times shap's speed"]
+HEADER += ["difference", "sum", "shap's sum"]
 
 
 def line(family: str, model: Any, rows: Floats, background: Floats, repeats: int) -> list[str]:
@@ -154,13 +154,11 @@ def line(family: str, model: Any, rows: Floats, background: Floats, repeats: int
 
 
 def woodelf_cell(model: Any, rows: Floats, background: Floats | None, of: float) -> str:
-    """Return woodelf's speed, "-" if it is not installed or takes no such model."""
+    """Return woodelf's speed, "" if it is not installed or takes no such model."""
     try:
         found = timed(lambda: of_woodelf(model, rows, background), 1)
-    except ImportError:
-        return "-"
-    except Exception as error:  # noqa: BLE001  (another library, which may refuse in any way)
-        return f"- ({type(error).__name__})"
+    except Exception:  # noqa: BLE001  (another library, which may refuse in any way)
+        return ""
     return f"{of / found.processor:.1f}"
 
 
@@ -172,8 +170,9 @@ def missed(model: Any, rows: Floats, background: Floats, values: Floats) -> floa
 
 # Without a background
 
-COVER_HEADER = ["model", "depth", "leaves a tree", "rows", "rows/s", "shap rows/s", "of shap"]
-COVER_HEADER += ["woodelf of shap", "difference / largest value"]
+COVER_HEADER = ["model", "depth", "leaves per tree", "rows", "rows per second"]
+COVER_HEADER += ["shap rows per second", "times shap's speed", "woodelf, times shap's speed"]
+COVER_HEADER += ["difference / largest value"]
 
 DEEP: dict[str, Callable[[int], Any]] = {
     "xgboost": lambda depth: xgboost.XGBRegressor(n_estimators=50, max_depth=depth, n_jobs=1),
@@ -215,7 +214,9 @@ def cover_line(family: str, depth: int, model: Any, rows: Floats, repeats: int) 
     ]
 
 
-def cover_lines(families: list[str], depths: list[int], sizes: list[int], repeats: int) -> None:
+def cover_lines(
+    families: list[str], depths: list[int], sizes: list[int], repeats: int
+) -> list[list[str]]:
     x, y = data(12_000)
     lines = []
     for family, depth in product(families, depths):
@@ -223,8 +224,7 @@ def cover_lines(families: list[str], depths: list[int], sizes: list[int], repeat
         for rows in sizes:
             lines.append(cover_line(family, depth, model, x[:rows], repeats))
             print(*lines[-1], sep=", ", flush=True)
-    print(f"\n{machine()}\n")
-    print(plain_table(COVER_HEADER, lines))
+    return lines
 
 
 def main() -> None:
@@ -250,7 +250,8 @@ def main() -> None:
 
     if options.covers:
         sizes = [200] if options.quick else [200, 10_000]
-        cover_lines(options.families, options.depths, sizes, repeats)
+        lines = cover_lines(options.families, options.depths, sizes, repeats)
+        Tables(machine(), options.csv).show("trees-without-background", COVER_HEADER, lines)
         return
     x, y = data()
     lines = []
@@ -261,8 +262,7 @@ def main() -> None:
         for b in backgrounds:
             lines.append(line(family, model, x[:rows], x[-b:], repeats))
             print(*lines[-1], flush=True)
-    print(f"\n{rows} rows; {machine()}\n")
-    print(plain_table(HEADER, lines))
+    Tables(f"{rows} rows; {machine()}", options.csv).show("trees", HEADER, lines)
 
 
 if __name__ == "__main__":

@@ -48,10 +48,10 @@ copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "both"  # in the signature, and beside each parameter
+autodoc_typehints = "description"  # beside each parameter; signatures have names and defaults
 autodoc_typehints_format = "short"
 autodoc_typehints_description_target = "documented"  # no list of parameters that only repeats types
-python_maximum_signature_line_length = 100
+LONGEST_TYPE = 60  #: characters; the text describes what else a parameter takes
 default_role = "code"  # docstrings put names between single backticks
 napoleon_google_docstring = False
 napoleon_attr_annotations = False
@@ -89,7 +89,7 @@ def escaped(line: str) -> str:
 
 
 def plain_docstrings(
-    _app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]
+    _app: Any, what: str, _name: str, _obj: Any, _options: Any, lines: list[str]
 ) -> None:
     """Make the source's docstrings, which are plain text with formulas, safe to read as
     reStructuredText.
@@ -99,9 +99,18 @@ def plain_docstrings(
     for at, line in enumerate(shown):
         literal = line == "::" or (literal and (not line.strip() or line.startswith("    ")))
         shown[at] = line if literal else escaped(line)
-    lines[:] = shown
+    # an empty comment: napoleon takes what is before a colon in the first line for a type
+    lines[:] = ["..", "", *shown] if what in ("attribute", "data", "property") else shown
+
+
+def without_long_types(app: Any, _domain: str, _kind: str, _content: Any) -> None:
+    """Leave out types that fill lines, before autodoc adds types to the parameters."""
+    for annotations in app.env.current_document.autodoc_annotations.values():
+        for name in [name for name, text in annotations.items() if len(text) > LONGEST_TYPE]:
+            del annotations[name]
 
 
 def setup(app: Any) -> None:
-    """Read docstrings before napoleon does."""
+    """Read docstrings before napoleon does, and types before autodoc writes them."""
     app.connect("autodoc-process-docstring", plain_docstrings, priority=400)
+    app.connect("object-description-transform", without_long_types, priority=400)

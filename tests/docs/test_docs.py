@@ -16,12 +16,14 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import browser
 import shearshap
 from peer_library import peer
+from setting import Tables
 from shearshap import plots
 from shearshap.cli import app
 
@@ -29,6 +31,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 WITH_RAY = DOCS / "howto" / "large-jobs.md"
 """The page that needs Ray."""
+BENCHMARKS = ROOT / "benchmarks" / "README.md"
 
 BLOCK = re.compile(r"^```(python|console|text)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
@@ -277,8 +280,34 @@ def test_every_chart_is_drawn_from_the_tables_and_shown(monkeypatch: pytest.Monk
     assert sorted(f"{name}.svg" for name in made) == sorted(
         path.name for path in (DOCS / "images" / "charts").iterdir()
     )
-    shown = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    shown = BENCHMARKS.read_text(encoding="utf-8")
     assert [name for name in made if f"charts/{name}.svg" not in shown] == []
+
+
+def test_every_table_of_results_names_its_command_and_is_linked() -> None:
+    page = BENCHMARKS.read_text(encoding="utf-8")
+    tables = sorted((ROOT / "benchmarks" / "results").iterdir())
+    assert [path.name for path in tables if f"results/{path.name}" not in page] == []
+    for path in tables:
+        command, setting = path.read_text(encoding="utf-8").splitlines()[:2]
+        assert command.startswith("# command: "), path
+        assert setting.startswith("# setting: "), path
+        assert len(pd.read_csv(path, comment="#")) > 0, path
+
+
+def test_a_benchmark_writes_its_table_with_one_number_in_each_cell(tmp_path: Path) -> None:
+    tables = Tables("2 cores", tmp_path)
+    columns = ["name", "rows", "held %", "error ±", "ratio (low to high)"]
+    tables.show("made", columns, [["a, b", "1,200", "97%", "0.3 ± 0.1", "2 (1 to 1,300)"]])
+    tables.show("made", columns, [["c", "-5", "", "", "2e-3"]])
+    command, setting, *lines = (tmp_path / "made.csv").read_text(encoding="utf-8").splitlines()
+    assert command.startswith("# command: python benchmarks/")
+    assert setting == "# setting: 2 cores"
+    assert lines == [
+        "name,rows,held %,error,error ±,ratio,ratio low,ratio high",
+        '"a, b",1200,97,0.3,0.1,2,1,1300',
+        "c,-5,,,,2e-3,,",
+    ]
 
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")

@@ -43,7 +43,7 @@ class Cell:
     """The relative errors of all who answered every game of a kind at one budget."""
 
     kind: str
-    n: int  #: evaluations a player
+    n: int  #: evaluations per player
     errors: dict[str, list[Floats]]  #: by estimator, for each origin (seeds, games)
     failures: dict[str, str]  #: by estimator: why it is not among the errors
 
@@ -163,7 +163,7 @@ class Results:
 
     @property
     def timed_at(self) -> int:
-        """The evaluations a player at which times are compared: 16, or the fewest there are."""
+        """The evaluations per player at which times are compared: 16, or the fewest there are."""
         budgets = set(self.frame["n"])
         return 16 if 16 in budgets else min(budgets)
 
@@ -256,7 +256,7 @@ def _sections(results: Results) -> Iterator[Section]:
         "errors",
         "Errors",
         (
-            "Mean absolute error over the mean absolute value of the games, at N evaluations a "
+            "Mean absolute error over the mean absolute value of the games, at N evaluations per "
             "player; the smallest in bold.",
         ),
         tables=tuple(_details(results)),
@@ -395,7 +395,7 @@ def _method_notes(results: Results) -> Iterator[str]:
     seeds = int(results.frame["seed"].max()) + 1
     budgets = ", ".join(str(n) for n in sorted(set(results.frame["n"])))
     yield (
-        f"Every estimator gets N evaluations a player (N = {budgets}), a budget of N p + 2 for p "
+        f"Every estimator gets N evaluations per player (N = {budgets}), a budget of N p + 2 for p "
         f"players, for one game at a time, with {counted(seeds, 'seed')}; nothing learnt from one "
         "game is used in another. The game counts the evaluations, repeated ones included. An "
         "estimator that spends more than the budget has no result in that cell."

@@ -69,7 +69,7 @@ def write_pages(records: Path | str, folder: Path | str) -> Path:
     found = findings(tables)
     for name, text in {
         "reproduction.md": summary(found, every, origin),
-        "beyond-the-paper.md": beyond(found, every, origin),
+        "beyond-the-paper.md": beyond(found, every),
     }.items():
         with written_whole(folder / name) as partial_path:
             partial_path.write_text(text, encoding="utf-8")
@@ -143,9 +143,9 @@ def _sections(found: Mapping[str, Finding], every: Sequence[Networks]) -> Iterat
         "rq3",
         "RQ3: accuracy against speed (Figure 4 a-c)",
         (
-            "Derivatives count, other than in the authors' timings. One row at a time, this "
-            "library's calls cost more than the methods, whatever N is: that way says nothing "
-            "about methods, and decides no claim.",
+            "Times include derivatives, unlike the authors' timings. One row at a time, the "
+            "overhead of this library's calls is larger than the cost of the methods at every N, "
+            "so that timing decides no claim.",
         ),
         figures=tuple(figures.trade_off(networks) for networks in drawn if timed_ways(networks)),
     )

@@ -33,19 +33,19 @@ PAIRED = ("shear", "kernel-paired", "permutation-antithetic")  #: estimators of 
 NEWER = ("shear-unbiased", "leverage", "kriging")  #: methods that the paper does not have
 
 RULES = (
-    "**Cases** are those of the paper: a data set and N (evaluations per feature: 8, 16, 32, 64, "
-    "128), in each of which SHEAR has to be better than all five baselines; the report says what "
-    "they are for other claims. A claim **holds** if it does in most cases against fair baselines, "
-    "**holds only as the authors ran it** if it does so against their baselines alone, **fails** "
-    "if it fails in most cases, and is **open** otherwise; a theorem fails if one case does.",
+    "**Cases.** A case is a data set and N (evaluations per feature: 8, 16, 32, 64, 128), as in "
+    "the paper. SHEAR has to be better than all five baselines in it. The report lists the cases "
+    "of other claims. A claim **holds** if it holds in most cases against fair baselines, **holds "
+    "only as the authors ran it** if it does so against their baselines alone, **fails** if it "
+    "fails in most cases, and is **open** otherwise. A theorem fails if one case fails.",
     "**Readings.** Fair: the same number of evaluations for all, each method at its best. As run: "
-    "the baselines as the authors' released numbers were made. The appendix describes a third and "
-    "a fourth, with PS and APS by prefixes of permutations or by coins; the report has them.",
+    "the baselines as in the authors' released numbers. The appendix allows two more readings, "
+    "with PS and APS by prefixes of permutations or by coins; the report has them.",
     "**Better** means that the 95 % interval of the ratio of errors is below 1, and the ratio "
-    f"at most {1 - RATIO_MARGIN:g}; of scores, that the difference is above 0 and at least "
-    f"{SCORE_MARGIN:g}. **Equal**: they surely differ by less. Otherwise it is not known, and the "
-    "case is open. Intervals are Student's over networks, with the variance of rows that all "
-    "networks share added. Hundreds of comparisons are made at 95 %: a few decide by chance.",
+    f"at most {1 - RATIO_MARGIN:g}; for scores, that the difference is above 0 and at least "
+    f"{SCORE_MARGIN:g}. **Equal** means that they certainly differ by less. Otherwise the case is "
+    "open. Intervals are Student's over networks; the variance of the rows that all networks share "
+    "is added. A few of these hundreds of comparisons at 95 % are decided by chance.",
 )
 
 
@@ -70,7 +70,8 @@ def summary(
         "## More",
         "- [The report](reproduction/report.html): every figure of the paper, and the evidence for "
         "each claim by data set and reading.\n"
-        "- [Beyond the paper](beyond-the-paper.md): newer methods, and networks trained otherwise.",
+        "- [Beyond the paper](beyond-the-paper.md): newer methods, and networks trained "
+        "differently.",
         "## Where the numbers come from",
         _provenance(every, origin),
     ]
@@ -84,8 +85,8 @@ def _provenance(every: Sequence[Networks], origin: Mapping[str, Any]) -> str:
 def numbers_are_of(networks: Networks) -> str:
     """Return what the numbers of the table of claims are of."""
     return (
-        f"Claims of {PAPER}, in its words. Numbers are of {networks.title}, N = {ABLATION_N}, "
-        "unless a line says more; brackets are 95 % intervals."
+        f"The claims of {PAPER}, quoted. Numbers are for {networks.title}, N = {ABLATION_N}, "
+        "unless a line says otherwise; brackets are 95 % intervals."
     )
 
 
@@ -104,10 +105,12 @@ def answer(found: Mapping[str, Finding], every: Sequence[Networks]) -> Iterator[
         yield (
             f"{lead} With the same number of evaluations ({ABLATION_N} per feature, "
             f"{leading(every).dataset}) and each method at its best, {compared}, which needs no "
-            f'derivatives; {kriging}, which is what `method="auto"` takes unless exact values cost '
-            "as little."
+            f'derivatives; {kriging}, which `method="auto"` uses unless exact values are as '
+            "cheap."
         )
-    yield f"SHEAR is much better than plain sampling, though: {plain}. Use it to repeat the paper."
+    yield (
+        f"SHEAR is much better than plain sampling, though: {plain}. Use it to reproduce the paper."
+    )
 
 
 def caveats(every: Sequence[Networks]) -> Iterator[str]:
@@ -127,26 +130,28 @@ def sentences(found: Mapping[str, Finding], every: Sequence[Networks]) -> Iterat
     own = [networks for networks in every if networks.recipe == leading(every).recipe]
     names = listed(f"{each.count} on {each.dataset}" for each in own)
     yield (
-        f"**What was run.** Networks that we trained by {RECIPES[own[0].recipe]}, {names}: none "
+        f"**What was run.** We trained networks by {RECIPES[own[0].recipe]}, {names}, because none "
         "were released. What the paper calls German Credit is UCI Bank Marketing, `bank` here. "
-        "Criteo's data may not be passed on: nothing here is about it."
+        "Criteo's data may not be redistributed, so they are not part of this."
     )
     counts = found["least_error"].counts(found["least_error"].recipe)
     prefixes, coins = (counts[READING_NAMES[reading]] for reading in ("paper", "paper-coin"))
     yield (
         f"**Error.** SHEAR's is the smallest of all six methods in {_both('least_error', found)}. "
-        f"As the appendix describes PS and APS, it is in {prefixes['holds']} of {prefixes.total()} "
-        f"by prefixes of permutations, and in {coins['holds']} of {coins.total()} by coins."
+        "With PS and APS as in the appendix, it is the smallest in "
+        f"{prefixes['holds']} of {prefixes.total()} if they use prefixes of permutations, and in "
+        f"{coins['holds']} of {coins.total()} if they use coins."
     )
     yield (
         f"**Other metrics.** SHEAR ranks features best in {_both('best_ranking', found)}. It has "
-        f"the largest faithfulness or monotonicity in {_both('faithful', found)}: these two hardly "
-        "tell the methods apart."
+        f"the largest faithfulness or monotonicity in {_both('faithful', found)}: these two "
+        "metrics hardly separate the methods."
     )
     if "throughput" in found:
         yield (
             f"**Speed**, derivatives included, in batches. {_told(found['throughput'])}; "
-            f"{found['fastest'].number.told()}. One row at a time, calls cost more than methods."
+            f"{found['fastest'].number.told()}. One row at a time, the overhead of a call hides "
+            "the differences."
         )
     parts = [found[name] for name in ("ccs_dominates", "theorem_2") if name in found]
     yield f"**Parts and theory.** {'. '.join(_told(each) for each in parts)}."
@@ -242,28 +247,26 @@ def counted_cases(outcomes: Counter[Outcome]) -> str:
 # Beyond the paper
 
 
-def beyond(
-    found: Mapping[str, Finding], every: Sequence[Networks], origin: Mapping[str, Any]
-) -> str:
+def beyond(found: Mapping[str, Finding], every: Sequence[Networks]) -> str:
     """Return the page of what the paper does not have."""
     own = [each for each in every if each.recipe == leading(every).recipe]
     parts = [
         "# Beyond the paper",
-        f"What {PAPER} does not say, from the same run as [{TITLE.lower()}](reproduction.md).",
+        f"Results that {PAPER} does not have, from the same run as "
+        f"[{TITLE.lower()}](reproduction.md#where-the-numbers-come-from).",
         "## Newer methods",
-        "SHEAR's error over that of methods which the paper does not have, with the same number of "
-        "evaluations, and rows explained per second in batches at "
-        f"N = {ABLATION_N}. `leverage` is of 2025, `shear-unbiased` and `kriging` are this "
-        "library's own.",
+        "SHEAR's error divided by the error of newer methods with the same number of evaluations, "
+        f"and the rows that each explains per second in batches at N = {ABLATION_N}. `leverage` "
+        "was published in 2025; `shear-unbiased` and `kriging` come from this library.",
         plain_table(*_newer_table(own)),
     ]
     both = {each.recipe for each in every}
     if len(both) > 1:
         parts += [
-            "## Networks trained otherwise",
-            "By our recipe: raw 0/1 columns, training until the validation rows no longer gain, "
-            "another split for each network, and the mean of the training rows as background. "
-            "Verdicts on the paper's claims, for both:",
+            "## Networks trained differently",
+            "Our recipe has raw 0/1 columns, trains until the validation accuracy stops rising, "
+            "splits the data anew for each network, and uses the mean of the training rows as "
+            "background. The verdicts on the paper's claims, for both recipes:",
             plain_table(*_recipes_table(found)),
             "## What matters more: the training, or the method?",
             *_training(every),
@@ -271,10 +274,8 @@ def beyond(
     parts += [
         "## Data that are not measured here",
         "The real Statlog German Credit data ship as `german`, for `shear paper train german`; the "
-        "paper did not use them. Criteo's data need a file of your own: `shear paper reproduce "
+        "paper did not use them. For Criteo, download the data yourself: `shear paper reproduce "
         "criteo --path train.txt.gz`.",
-        "## Where the numbers come from",
-        _provenance(every, origin),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -339,9 +340,9 @@ def _training(every: Sequence[Networks]) -> Iterator[str]:
         lines.append(
             f"- {first.dataset}: SHEAR's mean error is {shear[0]:.2g} by the authors' recipe and "
             f"{shear[1]:.2g} by ours, {max(shear) / min(shear):.1f} times apart; the networks of "
-            f"one recipe are up to {by_network.max() / by_network.min():.1f} times apart. The "
-            f"method moves it {_spread(first, PAIRED):.1f} times among SHEAR, KS-Pair and APS, and "
-            f"{six:.0f} times among the paper's six (fair)."
+            f"one recipe are up to {by_network.max() / by_network.min():.1f} times apart. "
+            f"Between methods it differs by a factor of {_spread(first, PAIRED):.1f} among SHEAR, "
+            f"KS-Pair and APS, and of {six:.0f} among all six of the paper (fair)."
         )
     yield f"Absolute errors at N = {ABLATION_N}; largest over smallest, without intervals."
     yield "\n".join(lines)
