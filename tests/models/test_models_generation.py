@@ -334,7 +334,12 @@ def test_pipelines_half_precision_and_models_that_are_spread(
         ({}, "", " Italy", "rows: text 0 has no parts to explain: ''"),
         ({}, ["Rome", "  "], " Italy", "rows: text 1 has no parts to explain"),
         ({}, "Rome is", "", "answer: expected a text, got an empty one for prompt 0"),
-        ({}, ["Rome", "Oslo"], [" Italy"], "answer: expected a text, or 2 texts, one per prompt"),
+        (
+            {},
+            ["Rome", "Oslo"],
+            [" Italy"],
+            "answer: expected a text, or a list with one text per prompt (2)",
+        ),
         ({}, "Rome", 0, "answer: expected a positive integer, got 0"),
         ({}, "Rome is " * 200, " in", "tokens, and the model's context holds 256; shorten"),
         (

@@ -15,6 +15,7 @@ Letters: p parts, t tokens. A span is the place of a part in its text, (start, e
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -82,34 +83,48 @@ class Prompt:
 
     def passage(self) -> "Passage":
         """Return the text, and where in it the fields are; raise if the fields do not fit."""
+        if not isinstance(self.fields, Mapping):
+            raise InputError(
+                f"Prompt: expected a mapping of fields, got {type(self.fields).__name__}"
+            )
         text = ""
         fields: list[Field] = []
         used = set()
-        for literal, name, _, _ in Formatter().parse(self.template):
+        for literal, name in self._parsed():
             text += literal
             if name is None:
                 continue
             if name not in self.fields:
                 raise InputError(
                     f"Prompt: expected the template's field {name!r}, got "
-                    f"{', '.join(self.fields) or 'none'}"
+                    f"{', '.join(self.fields) or 'none'}; write {{{{ for a brace"
                 )
             used.add(name)
             content = self.fields[name]
-            items = [content] if isinstance(content, str) else list(content)
-            for number, item in enumerate(items):
+            is_list = not isinstance(content, str) and isinstance(content, Iterable)
+            for number, item in enumerate(content if is_list else [content]):
                 if not isinstance(item, str):
                     raise InputError(
                         f"Prompt: expected texts in {name!r}, got {type(item).__name__}"
                     )
-                label = name if isinstance(content, str) else f"{name} {number}"
+                label = f"{name} {number}" if is_list else name
                 text += self.separator if number else ""
-                fields.append(Field(name, label, len(text), len(text) + len(item)))
+                if item:
+                    fields.append(Field(name, label, len(text), len(text) + len(item)))
                 text += item
         unused = [name for name in self.fields if name not in used]
         if unused:
             raise InputError(f"Prompt: the template has no field {{{unused[0]}}}; add it")
         return Passage(text, tuple(fields))
+
+    def _parsed(self) -> list[tuple[str, str | None]]:
+        """Return each text of the template with the name of the field after it, if any."""
+        try:
+            return [(literal, name) for literal, name, *_ in Formatter().parse(self.template)]
+        except ValueError as error:
+            raise InputError(
+                f"Prompt: the template cannot be read: {error}; write {{{{ for a brace"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -124,6 +139,10 @@ class Field:
     def shifted(self, by: int) -> "Field":
         """Return the field in a text with so many letters before it."""
         return replace(self, start=self.start + by, end=self.end + by)
+
+    def clipped(self, length: int) -> "Field":
+        """Return the field within a text of a length."""
+        return replace(self, start=max(self.start, 0), end=min(self.end, length))
 
 
 @dataclass(frozen=True)
@@ -171,7 +190,11 @@ def is_chat(row: Any) -> bool:
 
 
 def _chat_passage(messages: Any, number: int, chat_text: Callable[[Any], str]) -> Passage:
-    """Return the text that a chat template makes, with the messages found in it."""
+    """Return the text that a chat template makes, with the places of the messages in it.
+
+    They are found by rendering the chat with marks in place of its messages first: a message may be
+    a word that the template has, too.
+    """
     contents = []
     for message in messages:
         content = message.get("content")
@@ -180,29 +203,38 @@ def _chat_passage(messages: Any, number: int, chat_text: Callable[[Any], str]) -
                 f"rows: expected messages with a role and a text as content in prompt {number}, "
                 f"got {dict(message)!r}"
             )
-        own = passage(content, number, None)
-        # templates strip messages
-        before = len(own.text) - len(own.text.lstrip())
-        fields = tuple(field.shifted(-before) for field in own.fields)
-        contents.append(Passage(own.text.strip(), fields))
-    plain = [
-        {**message, "content": own.text} for message, own in zip(messages, contents, strict=True)
-    ]
-    text = chat_text(plain)
+        contents.append(passage(content, number, None))
+
+    def rendered(texts: Iterable[str]) -> str:
+        filled = zip(messages, texts, strict=True)
+        return chat_text([{**message, "content": text} for message, text in filled])
+
+    text = rendered(own.text for own in contents)
+    template = _MARK.split(rendered(f"\ue000{place}\ue001" for place in range(len(contents))))
     found: list[Field] = []
-    end = 0
+    end = len(template[0])
     for place, (message, own) in enumerate(zip(messages, contents, strict=True)):
-        start = text.find(own.text, end)
-        if start < 0:
+        after = template[place + 1] if len(template) == len(contents) + 1 else None
+        # templates may strip messages
+        shown = (own.text, own.text.strip(), own.text.rstrip(), own.text.lstrip())
+        fits = [each for each in shown if after is not None and text.startswith(each + after, end)]
+        if not fits:
             raise InputError(
                 f"rows: message {place} of prompt {number} is not in the chat template's output; "
                 "pass that text as a prompt instead of the chat"
             )
-        end = start + len(own.text)
+        content = fits[0]
+        start = end
+        end += len(content) + len(str(after))
         label = f"{message['role']} {place}"
         fields = own.fields or (Field(message["role"], label, 0, len(own.text)),)
-        found += [field.shifted(start) for field in fields]
+        before = own.text.index(content)
+        clipped = [field.shifted(-before).clipped(len(content)) for field in fields]
+        found += [field.shifted(start) for field in clipped if field.start < field.end]
     return Passage(text, tuple(found), is_chat=True)
+
+
+_MARK = re.compile("\ue000\\d+\ue001")  #: stands for a message
 
 
 # Parts
@@ -324,7 +356,7 @@ def text_parts(passage: Passage, groups: Any, tokens: Callable[[str], list[Span]
     paths = _group_names(passage.text, found) if len(levels) > 1 else None
     kind = levels[-1] or "words"
     noun = kind.removesuffix("s") if isinstance(kind, str) and kind in KINDS else "part"
-    labels = [part.label or f"{noun} {place}" for place, part in enumerate(found)]
+    labels = unique_names([part.label or f"{noun} {at}" for at, part in enumerate(found)])
     spans = tuple((part.start, part.end) for part in found)
     return Parts(passage.text, spans, tuple(labels), paths)
 
@@ -342,6 +374,10 @@ def _first_level(
 ) -> tuple[list[_Part], tuple[Any, ...]]:
     """Return the fields that the first level names, and the levels that are left to look for."""
     first = levels[0]
+    is_named = isinstance(first, list) and first and all(isinstance(name, str) for name in first)
+    if not (first is None or isinstance(first, str | re.Pattern) or is_named):
+        # spans and pieces of the text may be anywhere in it
+        return [_Part(0, len(passage.text))], levels
     chosen: Iterable[str] | None = None
     whole = first is None or (isinstance(first, str) and first in ("fields", "messages"))
     if whole and not passage.fields:
@@ -352,7 +388,7 @@ def _first_level(
         )
     if isinstance(first, str) and first not in KINDS and not whole:
         chosen = [first]
-    if isinstance(first, list) and first and all(isinstance(name, str) for name in first):
+    if is_named:
         chosen = first
     unknown = [name for name in chosen or () if name not in names]
     if unknown:
@@ -362,6 +398,10 @@ def _first_level(
             f"(start, end), a mapping of names to them, or a function; got {unknown[0]!r}"
         )
     fields = passage.chosen(chosen)
+    if first is None and len(fields) == 1:
+        # one part would get all there is
+        levels = ("words", *levels[1:])
+        whole = False
     is_fields = whole or chosen is not None
     found = [_Part(field.start, field.end, field.label) for field in fields]
     return found, levels[1:] if is_fields else levels
@@ -380,7 +420,7 @@ class _Finder:
             if self.tokens is None:
                 raise InputError("groups: 'tokens' needs a tokenizer; try 'words'")
             spans = [span for span in self.tokens(self.text) if start <= span[0] < end]
-            return [_Part(*span) for span in spans if span[1] > span[0]]
+            return [_Part(*span) for span in _without_common(spans)]
         pattern = PATTERNS.get(level) if isinstance(level, str) else level
         if isinstance(pattern, re.Pattern):
             matches = [match.span() for match in pattern.finditer(self.text, start, end)]
@@ -416,6 +456,17 @@ class _Finder:
         return _Part(start, end, label)
 
 
+def _without_common(spans: Iterable[Span]) -> list[Span]:
+    """Return spans of tokens; those that share a letter, which has several tokens, are one."""
+    merged: list[Span] = []
+    for start, end in spans:
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        elif start < end:
+            merged.append((start, end))
+    return merged
+
+
 def _listed(given: Any) -> list[tuple[str, Any]]:
     """Return the user's parts with their names, "" if they have none."""
     if isinstance(given, Mapping):
@@ -429,7 +480,7 @@ def _listed(given: Any) -> list[tuple[str, Any]]:
 
 
 def _check(text: str, found: list[_Part]) -> None:
-    """Raise if parts overlap, or two of them have the same name."""
+    """Raise if parts overlap."""
     for part, following in pairwise(found):
         if following.start < part.end:
             pieces = [repr(text[each.start : each.end]) for each in (part, following)]
@@ -437,17 +488,21 @@ def _check(text: str, found: list[_Part]) -> None:
                 f"groups: parts overlap: {' and '.join(pieces)}; expected parts without common "
                 "characters"
             )
-    labels = [part.label for part in found if part.label]
-    if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise InputError(f"groups: two parts are called {twice!r}; rename one of them")
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Return names that differ: the same one again gets a number."""
+    seen: Counter[str] = Counter()
+    unique = []
+    for name in names:
+        unique.append(f"{name} ({seen[name]})" if seen[name] else name)
+        seen[name] += 1
+    return unique
 
 
 def _group_names(text: str, found: list[_Part]) -> tuple[tuple[str, ...], ...]:
     """Return the names of the groups that each part is in; the same text again gets a number."""
-    names: dict[_Part, str] = {}
-    for group in dict.fromkeys(group for part in found for group in part.path):
-        name = group.label or text[group.start : group.end]
-        again = list(names.values()).count(name)
-        names[group] = f"{name} ({again})" if again else name
-    return tuple(tuple(names[group] for group in part.path) for part in found)
+    groups = list(dict.fromkeys(group for part in found for group in part.path))
+    names = unique_names([group.label or text[group.start : group.end] for group in groups])
+    by_group = dict(zip(groups, names, strict=True))
+    return tuple(tuple(by_group[group] for group in part.path) for part in found)

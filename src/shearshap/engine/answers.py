@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from shearshap.data.texts import unique_names
 from shearshap.engine.loop import Clock, RowProgress, blocks_of
 from shearshap.engine.run import Run, Task, positive_int
 from shearshap.engine.text import ClassifiedTexts, DifferentiatedTexts, ScoredTexts, Texts
@@ -47,6 +48,7 @@ def text_blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explan
         raise InputError("answer: expected a language model that generates texts")
     network = language or classifier
     used = eval_mode(model if network is None else network.model, task.options.device)
+    clock = Clock(run.deadline, "text")
     with used as device:
         solver: Texts
         if language is not None:
@@ -58,9 +60,8 @@ def text_blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explan
             solver = _Served(model, task, run, progress)
         else:
             solver = ScoredTexts(task, run, progress, device)
-        clock = Clock(run.deadline, "text")
         with progress.over(solver.rows, "text"):
-            yield from blocks_of(solver, clock, tol=run.tol, progress=progress)
+            yield from blocks_of(solver, clock, tol=run.tol, at_once=run.at_once, progress=progress)
 
 
 class _Answers(ScoredTexts):
@@ -107,7 +108,8 @@ class _Answers(ScoredTexts):
                 texts = [given] * self.rows
             if len(texts) != self.rows or not all(isinstance(text, str) for text in texts):
                 raise InputError(
-                    f"answer: expected a text, or {self.rows} texts, one per prompt, got {given!r}"
+                    f"answer: expected a text, or a list with one text per prompt ({self.rows}), got "
+                    f"{given!r}"
                 )
             self.answers = self._given(texts)
         for number, answer in enumerate(self.answers):
@@ -134,7 +136,7 @@ class _Answers(ScoredTexts):
         if block.values.ndim == 2:
             pieces = pieces[:, 0]
         elif self.rows == 1:
-            names += _unique([str(piece) for piece in pieces[0, 1:]])
+            names += unique_names(map(str, pieces[0, 1:]))
         else:
             noun = str(self.task.options.output).removesuffix("s")
             names += [f"{noun} {number}" for number in range(pieces.shape[1] - 1)]
@@ -143,6 +145,8 @@ class _Answers(ScoredTexts):
 
 class _Prompts(_Answers):
     """Answers of a model of transformers."""
+
+    has_tokens = True
 
     def __init__(
         self,
@@ -170,7 +174,7 @@ class _Prompts(_Answers):
         ]
         sums = self._read_answers()
         for number, (prompt, answer) in enumerate(zip(self.prompts, self.answers, strict=True)):
-            self.language.check_length(prompt, answer, number)
+            self.language.check_length(prompt, len(answer.ids), number)
         size = options.batch_size
         return AnswerScorer(
             self.language,
@@ -190,6 +194,8 @@ class _Prompts(_Answers):
             prompt.kept(np.ones(len(parts.names), dtype=bool))
             for prompt, parts in zip(self.prompts, self.parts, strict=True)
         ]
+        for number, prompt in enumerate(self.prompts):
+            self.language.check_length(prompt, 1, number)
         return self.language.generated(full, most, self.device)
 
     def _given(self, texts: list[str]) -> list[Answer]:
@@ -250,11 +256,3 @@ class _Served(_Answers):
             before = sum(map(len, pieces)) - len(text)
             answers.append(Answer.from_pieces([pieces[0][before:], *pieces[1:]]))
         return answers
-
-
-def _unique(names: list[str]) -> list[str]:
-    """Return names that differ: the same one again gets a number."""
-    return [
-        f"{name} ({names[:place].count(name)})" if name in names[:place] else name
-        for place, name in enumerate(names)
-    ]

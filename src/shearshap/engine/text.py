@@ -124,10 +124,11 @@ class Texts:
             raise InputError(f"rows: text {number} has no parts to explain: {own.text[:80]!r}")
         return parts
 
-    def explain(self, rows: slice, buffer: ResultBuffer, clock: Clock) -> Explanation:
+    def explain(self, rows: slice, _buffer: ResultBuffer, clock: Clock) -> Explanation:
         """Return the explanation of texts, in their order; alike ones are solved together.
 
-        If time runs out, the texts that are explained by then are not always the first ones.
+        If time runs out, the texts that are explained by then are not always the first ones. So
+        they have arrays of their own, and no place in the buffer.
         """
         alike: dict[Any, list[int]] = {}
         for number in range(rows.start, rows.stop):
@@ -138,7 +139,7 @@ class Texts:
             for numbers in alike.values():
                 for start in range(0, len(numbers), self.alike_at_once):
                     some = np.array(numbers[start : start + self.alike_at_once])
-                    done.append(self.explain_alike(some, buffer, clock))
+                    done.append(self.explain_alike(some, clock))
         except OutOfTime:
             if not done:
                 raise
@@ -150,9 +151,7 @@ class Texts:
             raise
         return self._labelled(done)
 
-    def explain_alike(
-        self, numbers: NDArray[np.int64], buffer: ResultBuffer, clock: Clock
-    ) -> Explanation:
+    def explain_alike(self, numbers: NDArray[np.int64], clock: Clock) -> Explanation:
         """Return the explanation of some texts with the same parts; its index is their numbers."""
         raise NotImplementedError
 
@@ -233,6 +232,8 @@ class TextScorer:
 class ScoredTexts(Texts):
     """Explains whatever maps texts to numbers."""
 
+    has_tokens = False  #: whether a token, "mask" or "pad", can stand in for absent ones
+
     def __init__(
         self,
         task: Task,
@@ -254,6 +255,11 @@ class ScoredTexts(Texts):
             raise InputError(
                 "background: for texts, expected 'remove' or a text such as '...', got "
                 f"{type(background).__name__}"
+            )
+        if background in ("mask", "pad") and not self.has_tokens:
+            raise InputError(
+                f"background={background!r}: this model has no tokenizer with such a token; "
+                "expected 'remove' or a text such as '...'"
             )
         return None if background in (None, "remove") else str(background)
 
@@ -285,9 +291,7 @@ class ScoredTexts(Texts):
             return Batch(positive_int("batch_size", size))
         return Batch(1 << 20, Pace(FIRST_BATCH))
 
-    def explain_alike(
-        self, numbers: NDArray[np.int64], buffer: ResultBuffer, clock: Clock
-    ) -> Explanation:
+    def explain_alike(self, numbers: NDArray[np.int64], clock: Clock) -> Explanation:
         """Return the explanation of some texts with the same parts; its index is their numbers."""
         first = self.parts[numbers[0]]
         key = (first.names, first.paths)
@@ -302,7 +306,7 @@ class ScoredTexts(Texts):
         solver = Sampling(game, self.run, plans=self.plans.get(key), progress=self.progress)
         self.plans = {key: solver.plans}
         try:
-            block = solver.explain(slice(0, len(numbers)), buffer, clock)
+            block = solver.explain(slice(0, len(numbers)), ResultBuffer(), clock)
         except ModelError as error:
             if error.row is not None:
                 point_out(error, self.index[error.row], self.parts[error.row].pieces)
@@ -425,9 +429,7 @@ class DifferentiatedTexts(ClassifiedTexts):
 
     alike_at_once = 1
 
-    def explain_alike(
-        self, numbers: NDArray[np.int64], buffer: ResultBuffer, clock: Clock
-    ) -> Explanation:
+    def explain_alike(self, numbers: NDArray[np.int64], clock: Clock) -> Explanation:
         """Return the explanation of one text; its index is its number."""
         number = int(numbers[0])
         text = self.tokens[number]
@@ -442,7 +444,7 @@ class DifferentiatedTexts(ClassifiedTexts):
         with open_game(task, self.progress.evaluated) as game:
             named = self._named(game, number)
             solver = Sampling(named.game, self.run, progress=self.progress)
-            blocks = (solver.explain(row, buffer, clock) for row in [slice(0, 1)])
+            blocks = (solver.explain(row, ResultBuffer(), clock) for row in [slice(0, 1)])
             (explanation,) = labelled_blocks(named, blocks)
         return replace(self.described(explanation, numbers), background=self.background)
 

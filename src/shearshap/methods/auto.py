@@ -63,7 +63,8 @@ class Auto(Method):
             # kriging goes on to all coalitions by itself, for the rows that need them
             return kriging if stops and smallest < every else Exact(self.semivalue)
         only_kriging = self.semivalue != SHAPLEY
-        if players > max_players and not only_kriging:
+        too_few = coalitions < 2 * players  # for leverage
+        if players > max_players and not (only_kriging or too_few):
             return Leverage()
         if coalitions <= MAX_KRIGED:
             return kriging.select_method(players, coalitions, stops=stops)
@@ -81,11 +82,9 @@ class Auto(Method):
         check_calibration(self.calibration, players)
 
     def minimum(self, game: GameInfo) -> int:
-        """Return kriging's minimum or, with very many players, leverage's."""
+        """Return kriging's minimum, which is smaller than leverage's."""
         if game.structure is not None:
             return CoarseToFine().minimum(game)
-        if game.players > MAX_PLAYERS_OF_FEW and self.semivalue == SHAPLEY:
-            return Leverage().minimum(game)
         return Kriging(semivalue=self.semivalue).minimum(game)
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:

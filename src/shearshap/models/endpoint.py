@@ -7,7 +7,7 @@ asked to echo it, as vLLM and others are:
     answer    {"choices": [{"index": 0, "logprobs": {"tokens": ["Rome", " is", " in", " Italy"],
                                                      "token_logprobs": [null, -3.1, -1.2, -0.4]}}]}
 
-The tokens of the answer are the last ones, as many as have its letters.
+The tokens of the answer are those that spell it, after the prompt.
 """
 
 import json
@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
@@ -67,9 +68,12 @@ class CompletionEndpoint:
     timeout: float = 120.0
 
     def __post_init__(self) -> None:
-        """Raise if the address is not one of the web."""
-        if not self.url.startswith(("http://", "https://")):
+        """Raise if the address is not one of the web, or nothing may be sent."""
+        if not str(self.url).startswith(("http://", "https://")):
             raise InputError(f"url: expected http://... or https://..., got {self.url!r}")
+        for name in ("prompts_at_once", "requests_at_once"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}: expected 1 or more, got {getattr(self, name)}")
 
     def __repr__(self) -> str:
         """Return the address and the model, and not the key."""
@@ -91,7 +95,8 @@ class CompletionEndpoint:
         both = [prompt + answer for prompt, answer in zip(prompts, answers, strict=True)]
         choices = self._choices(both, {"max_tokens": 0, "echo": True, "logprobs": 1})
         return [
-            _last_tokens(choice, answer) for choice, answer in zip(choices, answers, strict=True)
+            _answer_tokens(choice, prompt, answer)
+            for choice, prompt, answer in zip(choices, prompts, answers, strict=True)
         ]
 
     def _choices(self, prompts: Sequence[str], options: dict[str, Any]) -> list[dict[str, Any]]:
@@ -107,7 +112,7 @@ class CompletionEndpoint:
                     f"the server returned {len(made)} choices for {len(batch)} prompts; try "
                     "prompts_at_once=1"
                 )
-            return sorted(made, key=lambda choice: int(choice["index"]))
+            return sorted(made, key=lambda choice: int(choice.get("index", 0)))
 
         with ThreadPoolExecutor(self.requests_at_once) as pool:
             return [choice for made in pool.map(choices, batches) for choice in made]
@@ -123,35 +128,50 @@ class CompletionEndpoint:
             try:
                 with urlopen(request, timeout=self.timeout) as answer:
                     return dict(json.load(answer))
+            except (ValueError, TypeError) as error:
+                raise ModelError(
+                    f"{address} did not answer with a JSON object: {error}; is it the address of "
+                    "an OpenAI-compatible server?"
+                ) from error
             except HTTPError as error:
                 if wait is None or error.code not in BUSY:
                     reason = error.read()[:300].decode(errors="replace")
                     raise ModelError(f"{address} answered {error.code}: {reason}") from error
-            except (URLError, TimeoutError) as error:
+            except (URLError, HTTPException, ConnectionError, TimeoutError) as error:
                 if wait is None:
                     raise ModelError(f"{address} does not answer: {error}") from error
             time.sleep(wait)
         raise AssertionError("the last try returns or raises")
 
 
-def _last_tokens(choice: dict[str, Any], answer: str) -> list[tuple[str, float]]:
-    """Return the last tokens of an echoed prompt, as many as have the letters of an answer."""
+def _answer_tokens(choice: dict[str, Any], prompt: str, answer: str) -> list[tuple[str, float]]:
+    """Return the tokens of an answer in an echoed prompt, with their log-probabilities, or raise.
+
+    The server's tokens may begin with one of its own, and end with one that it has generated. A
+    letter of several tokens is not in their texts, so that only an answer without any is found.
+    """
     scores = choice.get("logprobs") or {}
-    pairs = list(zip(scores.get("tokens") or [], scores.get("token_logprobs") or [], strict=False))
-    found: list[tuple[str, float]] = []
-    letters = 0
-    while pairs and letters < len(answer):
-        token, score = pairs.pop()
-        letters += len(token)
-        if score is None:
-            raise ModelError("the server returned no log-probability of an answer's first token")
-        found.append((token, float(score)))
-    if letters < len(answer) or not found:
+    tokens = list(scores.get("tokens") or [])
+    found = list(scores.get("token_logprobs") or [])
+    if not tokens or len(tokens) != len(found):
         raise ModelError(
             "the server returned no log-probabilities of the prompt's own tokens; expected an "
             "endpoint that takes echo=true and logprobs=1, such as vLLM's"
         )
-    return found[::-1]
+    text = "".join(tokens)
+    whole = text.rfind(prompt + answer)
+    end = whole + len(prompt + answer) if whole >= 0 else len(text)
+    if not text[:end].endswith(answer):
+        raise ModelError(
+            f"the server's last tokens, {tokens[-5:]}, do not spell the answer {answer!r}; "
+            "expected tokens as text, in the order of the prompt"
+        )
+    ends = np.cumsum(list(map(len, tokens)))
+    starts = ends - list(map(len, tokens))
+    own = np.flatnonzero((ends > end - len(answer)) & (starts < end)).tolist()
+    if any(found[token] is None for token in own):
+        raise ModelError("the server returned no log-probability of an answer's first token")
+    return [(str(tokens[token]), float(found[token])) for token in own]
 
 
 @dataclass(frozen=True)

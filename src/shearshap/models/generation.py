@@ -92,6 +92,17 @@ class PromptTokens:
         """Return the tokens that are there if some parts are, (p,) of bool."""
         return np.asarray(self.ids[(self.owner < 0) | (coalition[self.owner] == self.present)])
 
+    @property
+    def longest(self) -> int:
+        """The tokens of the longest coalition."""
+        parts = int(self.owner.max(initial=-1)) + 1
+        moving = self.owner >= 0
+        sizes = [
+            np.bincount(self.owner[moving & (self.present == present)], minlength=parts)
+            for present in (True, False)
+        ]
+        return int((~moving).sum() + np.maximum(*sizes).sum())
+
     @cached_property
     def prefix(self) -> tuple[int, ...]:
         """The tokens that come first in all coalitions, but the last of them."""
@@ -128,10 +139,13 @@ class Answer:
             return [every]
         if kind == "tokens":
             return [every, *([token] for token in every)]
-        ends = np.cumsum([len(piece) for piece in self.pieces])
-        spans = list(zip(ends - [len(piece) for piece in self.pieces], ends, strict=True))
+        lengths = np.array([0 if piece == PARTIAL else len(piece) for piece in self.pieces])
+        ends = np.cumsum(lengths)
         parts = text_parts(Passage(self.text), "sentences", None)
-        owner = parts.owners(spans)
+        owner = parts.owners(list(zip(ends - lengths, ends, strict=True)))
+        for token in reversed(every[:-1]):  # a letter of several tokens is whole with the last
+            if self.pieces[token] == PARTIAL:
+                owner[token] = owner[token + 1]
         for token in every:  # what is between two sentences belongs to the one before
             if owner[token] < 0:
                 owner[token] = owner[token - 1] if token else 0
@@ -257,25 +271,51 @@ class LanguageModel:
 
     def generated(self, prompts: Sequence[Ids], most: int, device: torch.device) -> list[Answer]:
         """Return the answers that the model gives, greedily, of at most so many tokens."""
-        answers = []
-        for start in range(0, len(prompts), GENERATED_AT_ONCE):
-            some = prompts[start : start + GENERATED_AT_ONCE]
-            # generation goes on at the right, so that the padding is on the left
-            ids, mask = _padded(some, left=not self.is_encoder_decoder)
-            made = self.model.generate(
-                input_ids=torch.from_numpy(ids).to(device),
-                attention_mask=torch.from_numpy(mask).to(device),
-                max_new_tokens=most,
-                do_sample=False,
-                num_beams=1,
-                temperature=None,
-                top_p=None,
-                top_k=None,
-                pad_token_id=self.start_token if self.start_token is not None else 0,
-            )
-            made = made[:, 1 if self.is_encoder_decoder else ids.shape[1] :].tolist()
-            answers += [self._answer(self._until_end(tokens)) for tokens in made]
+        waiting = [
+            list(prompts[start : start + GENERATED_AT_ONCE])
+            for start in range(0, len(prompts), GENERATED_AT_ONCE)
+        ][::-1]
+        answers: list[Answer] = []
+        while waiting:
+            some = waiting.pop()
+            try:
+                answers += self._generated(some, most, device)
+            except Exception as error:
+                if not out_of_memory(error):
+                    reason = f"{type(error).__name__}: {error}"
+                    raise ModelError(f"the model failed to generate an answer: {reason}") from error
+                if len(some) == 1:
+                    raise
+                half = len(some) // 2
+                waiting += [some[half:], some[:half]]
         return answers
+
+    def _generated(self, prompts: list[Ids], most: int, device: torch.device) -> list[Answer]:
+        # generation goes on at the right, so that the padding is on the left
+        ids, mask = _padded(prompts, left=not self.is_encoder_decoder)
+        room = self._context
+        if room is not None:
+            most = min(most, room - (1 if self.is_encoder_decoder else ids.shape[1]))
+        made = self.model.generate(
+            input_ids=torch.from_numpy(ids).to(device),
+            attention_mask=torch.from_numpy(mask).to(device),
+            max_new_tokens=most + len(self.decoder_start) - 1 if self.is_encoder_decoder else most,
+            do_sample=False,
+            num_beams=1,
+            temperature=None,
+            top_p=None,
+            top_k=None,
+            pad_token_id=self.start_token if self.start_token is not None else 0,
+        )
+        first = len(self.decoder_start) if self.is_encoder_decoder else ids.shape[1]
+        return [self._answer(self._until_end(tokens)) for tokens in made[:, first:].tolist()]
+
+    @property
+    def decoder_start(self) -> list[int]:
+        """The tokens that a decoder begins every answer with: some models force the first one."""
+        forced = getattr(self.model.generation_config, "forced_bos_token_id", None)
+        start = [self.model.config.decoder_start_token_id]
+        return start if forced is None else [*start, forced]
 
     def _until_end(self, tokens: list[int]) -> list[int]:
         ends = getattr(self.model.generation_config, "eos_token_id", None)
@@ -293,18 +333,26 @@ class LanguageModel:
                 return int(token)
         return None
 
-    def check_length(self, prompt: PromptTokens, answer: Answer, number: int) -> None:
-        """Raise if a prompt and its answer are longer than the model's context."""
-        most = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
-        parts = int(prompt.owner.max(initial=-1)) + 1
-        longest = max(
-            len(prompt.kept(np.full(parts, fill_value=present))) for present in (True, False)
-        )
-        length = longest + (0 if self.is_encoder_decoder else len(answer.ids))
-        if most is not None and length > most:
+    @property
+    def _context(self) -> int | None:
+        """The tokens that the model can hold; None: any number."""
+        return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+
+    def check_length(self, prompt: PromptTokens, answer: int, number: int) -> None:
+        """Raise if a prompt and an answer of so many tokens are longer than the model's context."""
+        most = self._context
+        if most is None:
+            return
+        length = prompt.longest + (0 if self.is_encoder_decoder else answer)
+        if length > most:
             raise InputError(
                 f"rows: prompt {number} and its answer have {length:,} tokens, and the model's "
                 f"context holds {most:,}; shorten the prompt"
+            )
+        if self.is_encoder_decoder and answer + len(self.decoder_start) - 1 > most:
+            raise InputError(
+                f"answer: the answer to prompt {number} has {answer:,} tokens, and the model's "
+                f"decoder holds {most:,}; shorten it"
             )
 
 
@@ -512,12 +560,12 @@ class AnswerScorer:
     def _decoded(self, prompts: list[Ids], answers: list[Ids]) -> tuple[Tensor, Tensor]:
         """Return logits (n, a, v) of a decoder, and the place (n,) before each answer."""
         ids, mask = _padded(prompts)
-        start = self.language.model.config.decoder_start_token_id
-        before = [np.concatenate(([start], answer[:-1])) for answer in answers]
+        start = self.language.decoder_start
+        before = [np.concatenate((start, answer[:-1])) for answer in answers]
         logits = self.language.model(
             input_ids=torch.from_numpy(ids).to(self.device),
             attention_mask=torch.from_numpy(mask).to(self.device),
             decoder_input_ids=torch.from_numpy(_padded(before)[0]).to(self.device),
             use_cache=False,
         ).logits
-        return logits, torch.zeros(len(answers), dtype=torch.long)
+        return logits, torch.full((len(answers),), len(start) - 1)
