@@ -67,7 +67,7 @@ def test_data_lists_all_data_sets() -> None:
     assert [line.split()[0] for line in lines] == list(NAMES)
     assert lines[0].split()[1:3] == ["32561", "13"]
     assert lines[2].split()[1:3] == ["1000", "20"]
-    assert lines[3].endswith("of your own file: needs --path FILE")
+    assert lines[3].endswith("from your own file: needs --path FILE")
 
 
 def test_data_writes_rows_that_people_read(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_train_saves_a_network_and_says_how_good_it_is(
         "german: UCI Statlog German Credit",
         "network   mlp, relu, 2 epochs, seed 2\n",
         f"accuracy  {trained.test_accuracy:.2%} of 200 test rows\n",
-        "majority  70.00% are of the larger class\n",
+        "majority  70.00% are in the larger class\n",
         f"saved in  {Path('out') / 'german-relu-seed2'}\n",
     ):
         assert part in text
@@ -167,7 +167,7 @@ def test_mistakes_are_one_line_each(folder: Path, tmp_path: Path) -> None:
         "error: criteo: there is no file 'nowhere.txt'."
     )
     assert failed("train", "german", "--path", "x").startswith(
-        "error: path: only criteo reads a file of yours"
+        "error: path: only criteo reads your own file"
     )
     assert failed("train", "german", "--activation", "sine") == (
         "error: activation: expected one of softplus, relu, gelu, tanh, got 'sine'\n"

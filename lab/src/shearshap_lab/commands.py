@@ -74,7 +74,7 @@ def data(
 
     if name is None:
         if out is not None:
-            raise typer.BadParameter("name a data set to write", param_hint="--out")
+            raise typer.BadParameter("expected the name of a data set to write", param_hint="--out")
         typer.echo(_catalogue())
         return
     dataset = load(name, seed=seed, path=path)
@@ -90,7 +90,7 @@ def _catalogue() -> str:
     from shearshap_lab.data import criteo, uci
 
     line = "{:<18}{:>8}{:>10}  {}".format
-    own_file = f"{criteo.TITLE} of your own file: needs --path FILE"
+    own_file = f"{criteo.TITLE} from your own file: needs --path FILE"
     lines = [
         line("name", "rows", "features", "what it is"),
         *(line(name, each.rows, each.features, each.title) for name, each in uci.SOURCES.items()),
@@ -171,11 +171,10 @@ def train(
     trained = chosen.train(dataset, seed=seed, steps=steps)
     networks.save(trained, folder)
     typer.echo(
-        f"{dataset.name}: {dataset.title}\n"
-        f"network   {trained.config.kind}, {activation}, {trained.epochs} epochs, seed {seed}\n"
-        f"accuracy  {trained.test_accuracy:.2%} of {len(dataset.test)} test rows\n"
-        f"majority  {trained.majority:.2%} are of the larger class\n"
-        f"saved in  {folder}"
+        f"{dataset.name}: {dataset.title}\nnetwork   {trained.config.kind}, {activation}, "
+        f"{trained.epochs} epochs, seed {seed}\naccuracy  {trained.test_accuracy:.2%} of "
+        f"{len(dataset.test)} test rows\nmajority  {trained.majority:.2%} are in the larger "
+        f"class\nsaved in  {folder}"
     )
 
 

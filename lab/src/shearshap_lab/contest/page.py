@@ -256,7 +256,7 @@ def _sections(results: Results) -> Iterator[Section]:
         "errors",
         "Errors",
         (
-            "Mean absolute error over the mean absolute value of the games, at N evaluations a "
+            "Mean absolute error over the mean absolute value of the games, at N evaluations per "
             "player; the smallest in bold.",
         ),
         tables=tuple(_details(results)),
@@ -395,10 +395,10 @@ def _method_notes(results: Results) -> Iterator[str]:
     seeds = int(results.frame["seed"].max()) + 1
     budgets = ", ".join(str(n) for n in sorted(set(results.frame["n"])))
     yield (
-        f"Every estimator gets N evaluations a player (N = {budgets}), a budget of N p + 2 for p "
-        f"players, for one game at a time, with {counted(seeds, 'seed')}; nothing learnt from one "
-        "game is used in another. The game counts the evaluations, repeated ones included. An "
-        "estimator that spends more than the budget has no result in that cell."
+        f"Every estimator gets N evaluations per player (N = {budgets}), a budget of N p + 2 for "
+        f"p players, for one game at a time, with {counted(seeds, 'seed')}; nothing learnt from "
+        "one game is used in another. The game counts the evaluations, repeated ones included. "
+        "An estimator that spends more than the budget has no result in that cell."
     )
     yield (
         "`shear` and `shear-unbiased` use the networks' derivatives, which do not count as "
