@@ -192,7 +192,7 @@ def test_what_is_kept_after_an_interrupt_is_told_as_it_is(
     monkeypatch.setattr("shearshap_lab.data.load", interrupted)
     result = CliRunner().invoke(app, ["paper", command, "german"])
     assert result.exit_code == 130
-    assert ("goes on from there" in result.stderr) == kept
+    assert ("run the same command again to continue" in result.stderr) == kept
     assert ("no partial file was left" in result.stderr) != kept
 
 

@@ -45,7 +45,7 @@ def resumable(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except KeyboardInterrupt as error:
-            kept = "what is finished is kept, and the same command goes on from there"
+            kept = "finished parts are kept; run the same command again to continue"
             raise KeyboardInterrupt(kept) from error
 
     return resumed
