@@ -183,7 +183,10 @@ def test_a_shapiq_approximator_takes_part(tmp_path: Path, monkeypatch: pytest.Mo
         ("other.py:sums", r"method: there is no file .*other\.py"),
         ("mine.py", r"expected path/to/file\.py:Name or module:Name, got 'mine\.py'"),
         ("mine.py:number", r"expected a Method, a function of a game, or the class .*, got 5"),
-        ("mine.py:wants_more", "wants colour; it gets the game, and by name players, budget, seed"),
+        (
+            "mine.py:wants_more",
+            "takes colour; expected the game and, by name, any of players, budget, seed",
+        ),
     ],
 )
 def test_what_cannot_take_part_is_refused(place: Path, name: str, text: str) -> None:

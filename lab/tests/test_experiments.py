@@ -280,10 +280,10 @@ def test_specifications_of_the_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"what": "german"}, "nothing to reproduce on 'german'"),
+        ({"what": "german"}, "there are no experiments on 'german'"),
         ({"what": "census", "rows": -1}, "rows: expected 1 to 6513"),
         ({"what": "census", "rows": 10_000}, "the test rows of census, got 10000"),
-        ({"what": "census", "path": "x"}, "path: only criteo reads a file of yours"),
+        ({"what": "census", "path": "x"}, "path: only criteo reads your own file"),
         ({"what": "criteo"}, "criteo: no file was given"),
     ],
 )

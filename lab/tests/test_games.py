@@ -134,7 +134,7 @@ def test_games_are_tables_whose_bits_are_players() -> None:
     assert game([True, False, True]).tolist() == [table[0b101]]
     assert game(np.array([[0.0, 1.0, 1.0]])).tolist() == [table[0b110]]
     assert (game.players, game.budget, game.seed, game.evaluations) == (3, 10, 4, 10)
-    with pytest.raises(ValueError, match=r"asked for coalitions \(1, 4\), and takes \(c, 3\)"):
+    with pytest.raises(ValueError, match=r"expected coalitions \(c, 3\), got \(1, 4\)"):
         game(np.ones(4))
 
 

@@ -184,7 +184,11 @@ WRONG: list[tuple[Any, tuple[Any, ...], str]] = [
     (ranking_accuracy, (TWO, np.ones(3)), "truth: expected shape (r, p), got (3,)"),
     (ranking_accuracy, (TWO, np.ones((4, 3))), "truth: expected the shape of values, (2, 3)"),
     (faithfulness, ([[3.0, math.inf]], [[3.0, 4.0]]), "values: expected finite numbers, got inf"),
-    (monotonicity, (TWO, FunctionGame(lambda z: z[:, 0], 3)), "game: expected the 2 rows and 3"),
+    (
+        monotonicity,
+        (TWO, FunctionGame(lambda z: z[:, 0], 3)),
+        "game: expected 2 rows and 3 players, like values",
+    ),
     (removal_effects, (network_game(output=None),), "game: expected one output, got 2"),
 ]
 

@@ -249,9 +249,7 @@ def test_categories_that_training_did_not_have_are_noted(german: Dataset, small:
 
 def test_rows_that_cannot_be_read_are_refused(german: Dataset, small: Trained) -> None:
     classifier = NetworkClassifier(small, german)
-    with pytest.raises(
-        InputError, match="rows: expected a frame of pandas, polars or pyarrow, got"
-    ):
+    with pytest.raises(InputError, match="rows: expected a pandas, polars or pyarrow frame, got"):
         classifier.predict(german.inputs[:2])
     frame = pd.DataFrame(german.display[:3], columns=german.feature_names)
     with pytest.raises(InputError, match="rows: column 'amount' is missing; german has checking,"):
@@ -269,7 +267,7 @@ def test_a_folder_is_opened_as_a_classifier(
     frame = pd.DataFrame(german.display[:3], columns=german.feature_names)
     wanted = NetworkClassifier(small, german).predict_proba(frame)
     np.testing.assert_array_equal(opened.predict_proba(frame), wanted)
-    with pytest.raises(InputError, match="path: only criteo reads a file of yours"):
+    with pytest.raises(InputError, match="path: only criteo reads your own file"):
         open_folder(tmp_path, data="x.txt")
     (tmp_path / "model.json").unlink()
     with pytest.raises(InputError, match="expected a network"):

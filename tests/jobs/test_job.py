@@ -478,7 +478,7 @@ def test_rows_that_were_done_outlive_a_model_that_fails(here: Path, out: str) ->
     assert not (here / out).exists()
     if out.endswith(".parquet"):
         assert facts(kept)["rows"] == finished_rows(message)
-        assert facts(kept)["unfinished"] == message.partition("; what was done")[0]
+        assert facts(kept)["unfinished"] == message.partition("; the finished rows")[0]
 
     message = failed("score.py:exits_late", "many.csv", *MEAN, out=out)
     assert message.startswith("the code of the model score.py:exits_late called exit (with 'done')")

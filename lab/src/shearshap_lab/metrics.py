@@ -110,8 +110,8 @@ def monotonicity(values: Numbers, game: Game) -> Floats:
     rows, players = estimated.shape
     if (game.rows, game.players) != (rows, players):
         raise InputError(
-            f"game: expected the {rows} rows and {players} players of values, got {game.rows} rows "
-            f"and {game.players} players"
+            f"game: expected {rows} rows and {players} players, like values, got {game.rows} "
+            f"rows and {game.players} players"
         )
     if players == 1:
         return np.ones(rows)
@@ -170,7 +170,7 @@ def _table(numbers: Numbers, name: str) -> Floats:
     if table.ndim != 2 or table.size == 0:
         raise InputError(
             f"{name}: expected shape (r, p), got {table.shape}; for a single row pass "
-            "values[None], of several outputs choose one: values[..., k]"
+            "values[None]; choose one of several outputs: values[..., k]"
         )
     if not np.isfinite(table).all():
         row, player = np.argwhere(~np.isfinite(table))[0].tolist()

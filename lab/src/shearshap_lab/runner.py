@@ -68,7 +68,7 @@ def _read(path: Path, *, schema: pa.Schema) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     if records.schema != schema:
-        raise InputError(f"{path} has other columns than the records that are expected")
+        raise InputError(f"{path} does not have the columns of these records")
     return records
 
 

@@ -115,8 +115,8 @@ def _called(function: Callable[..., Any], place: str) -> Callable[[CountedGame],
     unknown = [name for name in wanted if name not in FACTS]
     if unknown:
         raise InputError(
-            f"method: {place} wants {', '.join(unknown)}; it gets the game, and by name "
-            f"{', '.join(FACTS)}"
+            f"method: {place} takes {', '.join(unknown)}; expected the game and, by "
+            f"name, any of {', '.join(FACTS)}"
         )
     names = [other.name for other in others if other.name in FACTS]
     return lambda game: function(game, **{name: getattr(game, name) for name in names})
@@ -225,7 +225,7 @@ class Contest:
             raise InputError("a contest needs estimators, games, evaluations, and a seed or more")
         for what, members in (("estimators", self.estimators), ("games", self.games)):
             if len({each.name for each in members}) < len(members):
-                raise InputError(f"expected {what} of different names; rename one of them")
+                raise InputError(f"expected {what} with different names; rename one of them")
 
 
 @dataclass(frozen=True)

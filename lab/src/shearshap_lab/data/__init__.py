@@ -31,7 +31,7 @@ def load(
     if name not in uci.SOURCES:
         raise InputError(no_such("data set", str(name), NAMES))
     if path is not None:
-        raise InputError(f"path: only criteo reads a file of yours, got {str(path)!r} for {name}")
+        raise InputError(f"path: only criteo reads your own file, got {str(path)!r} for {name}")
     return uci.load(name, uci.SOURCES[name], seed, preparation)
 
 

@@ -174,10 +174,10 @@ def specifications(
     """
     if what not in (*_ROWS, "all"):
         raise InputError(
-            f"there is nothing to reproduce on {what!r}; there are: {', '.join(_ROWS)}, all"
+            f"there are no experiments on {what!r}; there are: {', '.join(_ROWS)}, all"
         )
     if path is not None and what not in ("criteo", "all"):
-        raise InputError(f"path: only criteo reads a file of yours, got {str(path)!r} for {what}")
+        raise InputError(f"path: only criteo reads your own file, got {str(path)!r} for {what}")
     if what == "criteo" or path is not None:
         criteo.check_file(path)
     specs = []

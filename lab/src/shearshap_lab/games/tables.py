@@ -185,7 +185,7 @@ class CountedGame:
         present = np.atleast_2d(np.asarray(coalitions)).astype(bool)
         if present.ndim != 2 or present.shape[1] != self.players:
             raise ValueError(
-                f"the game was asked for coalitions {present.shape}, and takes (c, {self.players})"
+                f"the game expected coalitions (c, {self.players}), got {present.shape}"
             )
         return self._value(present)
 
@@ -203,7 +203,7 @@ def read_tables(folder: Path, rows: int | None = None) -> list[Games]:
     """Return the games of every .npz file in a folder, at most the first `rows` of each."""
     paths = sorted(folder.glob("*.npz"))
     if not paths:
-        raise InputError(f"there is no .npz file in the folder {folder}; see --export")
+        raise InputError(f"expected .npz files in the folder {folder}, got none; see --export")
     return [read_table(path, rows) for path in paths]
 
 

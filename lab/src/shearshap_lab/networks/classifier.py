@@ -167,7 +167,7 @@ def open_folder(path: Path | str, data: Path | str | None = None) -> NetworkClas
 def _frame(rows: Any) -> pd.DataFrame:
     if not nw.dependencies.is_into_dataframe(rows):
         raise InputError(
-            f"rows: expected a frame of pandas, polars or pyarrow, got {type(rows).__name__}"
+            f"rows: expected a pandas, polars or pyarrow frame, got {type(rows).__name__}"
         )
     return nw.from_native(rows, eager_only=True).to_pandas()
 
