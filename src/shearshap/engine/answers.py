@@ -108,8 +108,8 @@ class _Answers(ScoredTexts):
                 texts = [given] * self.rows
             if len(texts) != self.rows or not all(isinstance(text, str) for text in texts):
                 raise InputError(
-                    f"answer: expected a text, or a list with one text per prompt ({self.rows}), got "
-                    f"{given!r}"
+                    f"answer: expected a text, or a list with one text per prompt ({self.rows}), "
+                    f"got {given!r}"
                 )
             self.answers = self._given(texts)
         for number, answer in enumerate(self.answers):
