@@ -1,6 +1,7 @@
 """Functions of texts, and Pipelines of scikit-learn that read texts."""
 
 import re
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,16 @@ import pandas as pd
 import pytest
 
 from games import all_coalitions, exact_shares
-from shearshap import Explainer, Explanation, InputError, ModelError, Prompt, explain, plots
+from shearshap import (
+    Explainer,
+    Explanation,
+    InputError,
+    ModelError,
+    Prompt,
+    ShearWarning,
+    explain,
+    plots,
+)
 from shearshap.result.importance import Importance
 
 TEXTS = ["the film was good", "a bad bad film\nso bad"]
@@ -83,6 +93,31 @@ def test_a_pipeline_of_texts_is_recognised(tmp_path: Any) -> None:
     plots.text(answer, row=1)
 
 
+def test_a_search_and_a_pipeline_in_a_pipeline_are_recognised() -> None:
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+
+    nested = make_pipeline(make_pipeline(CountVectorizer()), LogisticRegression())
+    search = GridSearchCV(nested, {"logisticregression__C": [1.0]}, cv=2)
+    search.fit(["good film", "bad film", "so good", "so bad"], ["yes", "no", "yes", "no"])
+    for model in (search, search.best_estimator_):
+        answer = Explainer(model, output="yes")(TEXTS)
+        np.testing.assert_allclose(answer.predictions, search.predict_proba(TEXTS)[:, 1])
+
+
+def test_the_deadline_of_texts_is_noted() -> None:
+    def slow(texts: list[str]) -> list[float]:
+        sleep(0.01 * len(texts))
+        return [0.0] * len(texts)
+
+    with pytest.warns(ShearWarning, match="the deadline of"):
+        part = Explainer(slow, text="words")(["a b c"] * 100, deadline=0.3)
+    assert len(part) < 100
+    assert any("the deadline of 0.3 s" in note for note in part.notes)
+
+
 def test_prompts_with_different_fields_share_their_names() -> None:
     rows = [
         Prompt("{docs} {question}", {"docs": ["a b", "c"], "question": "d?"}),
@@ -131,6 +166,11 @@ def test_an_error_leads_to_the_text() -> None:
     assert caught.value.finished.index.tolist() == ["a"]
 
 
+def bad_fields(fields: Any) -> Any:
+    """Fields that types would not allow."""
+    return fields
+
+
 @pytest.mark.parametrize(
     ("options", "rows", "message"),
     [
@@ -139,6 +179,18 @@ def test_an_error_leads_to_the_text() -> None:
         ({"text": "words", "feature_names": ["a"]}, TEXTS, "feature_names: the features of a"),
         ({"text": "words"}, np.zeros((2, 3)), "rows: expected a list of texts, got a ndarray"),
         ({"text": "words"}, [["a"], ["b"]], "rows: expected a list of texts, got list"),
+        ({"text": "words", "background": "pad"}, TEXTS, "background='pad': this model has no"),
+        ({"text": True}, Prompt("{a} {", {"a": "b"}), "the template cannot be read: Single '{'"),
+        (
+            {"text": True},
+            Prompt("{a}", bad_fields({"a": 3})),
+            "Prompt: expected texts in 'a', got int",
+        ),
+        (
+            {"text": True},
+            Prompt("{a}", bad_fields(["a"])),
+            "Prompt: expected a mapping of fields, got list",
+        ),
     ],
 )
 def test_bad_texts(options: dict[str, Any], rows: Any, message: str) -> None:

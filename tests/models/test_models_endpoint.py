@@ -31,6 +31,8 @@ class Stub(BaseHTTPRequestHandler):
     requests: list[dict[str, Any]] = []  # noqa: RUF012
     busy = 0
     echoes = True
+    written: Any = staticmethod(lambda words: words)  #: how it writes its tokens
+    ends: list[str] = []  # noqa: RUF012  (tokens that it adds)
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -50,7 +52,9 @@ class Stub(BaseHTTPRequestHandler):
             choice: dict[str, Any] = {"index": number, "text": " Italy, yes"}
             if body.get("echo") and type(self).echoes:
                 scores = [score(words[:place], word) for place, word in enumerate(words)]
-                choice["logprobs"] = {"tokens": words, "token_logprobs": [None, *scores[1:]]}
+                shown = [*type(self).written(words), *type(self).ends]
+                found = [None, *scores[1:], *(-50.0 for _ in type(self).ends)]
+                choice["logprobs"] = {"tokens": shown, "token_logprobs": found}
             choices.append(choice)
         answer = json.dumps({"choices": choices[::-1]}).encode()
         self.send_response(200)
@@ -124,3 +128,37 @@ def test_what_a_server_may_lack(url: str, monkeypatch: pytest.MonkeyPatch) -> No
         Explainer(CompletionEndpoint(url, "tiny"))(PROMPT, answer=" Italy")
     with pytest.raises(ModelError, match="does not answer"):
         Explainer(CompletionEndpoint("http://127.0.0.1:9/v1", "tiny"))(PROMPT)
+
+
+def test_a_token_that_the_server_adds_is_not_of_the_answer(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = CompletionEndpoint(url, "tiny")
+    usual = Explainer(served, groups="sentences")(PROMPT, answer=" In Norway")
+    monkeypatch.setattr(Stub, "ends", [" and"])
+    longer = Explainer(served, groups="sentences")(PROMPT, answer=" In Norway")
+    np.testing.assert_allclose(longer.values, usual.values)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda words: [f"token_id:{place}" for place, _ in enumerate(words)],
+        lambda words: [word.replace(" ", "\u0120") for word in words],
+    ],
+)
+def test_tokens_must_spell_the_answer(
+    url: str, monkeypatch: pytest.MonkeyPatch, written: Any
+) -> None:
+    monkeypatch.setattr(Stub, "written", staticmethod(written))
+    with pytest.raises(ModelError, match=r"do not spell the answer ' In Norway'"):
+        Explainer(CompletionEndpoint(url, "tiny"))(PROMPT, answer=" In Norway")
+
+
+def test_bad_endpoints(url: str) -> None:
+    with pytest.raises(InputError, match="url: expected http"):
+        CompletionEndpoint(None, "tiny")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="prompts_at_once: expected 1 or more, got 0"):
+        CompletionEndpoint(url, "tiny", prompts_at_once=0)
+    with pytest.raises(InputError, match="background='mask': this model has no tokenizer"):
+        Explainer(CompletionEndpoint(url, "tiny"), "mask")(PROMPT, answer=" In")

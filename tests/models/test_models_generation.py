@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from games import Floats, all_coalitions, exact_shares
-from shearshap import Explainer, InputError, Prompt
+from shearshap import Explainer, InputError, ModelError, Prompt, ShearWarning, plots
 from shearshap.models import generation
 
-KINDS = ("llama", "qwen2", "gpt2", "t5")
+KINDS = ("llama", "qwen2", "gpt2", "t5", "bart")
 CORPUS = ["Rome is in Italy. Oslo is in Norway. Where is Rome? In Italy, of course. Answer:"] * 4
 CHAT = (
     "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content | trim }}<|end|>\n{% endfor %}"
@@ -66,11 +66,24 @@ def model_of(kind: str) -> Any:
     if kind == "gpt2":
         small = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 256}
         return hf.GPT2LMHeadModel(hf.GPT2Config(**sizes, **small, initializer_range=0.4))
+    if kind == "bart":
+        return hf.BartForConditionalGeneration(bart_config(sizes))
     small = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2}
     config = hf.T5Config(
         **sizes, **small, decoder_start_token_id=0, pad_token_id=0, initializer_factor=1.0
     )
     return hf.T5ForConditionalGeneration(config)
+
+
+def bart_config(sizes: dict[str, Any]) -> Any:
+    """A configuration whose answers all begin with the same token, as those of BART do."""
+    import transformers as hf
+
+    small = {"d_model": 16, "max_position_embeddings": 256, "init_std": 0.4}
+    for side in ("encoder", "decoder"):
+        small |= {f"{side}_layers": 1, f"{side}_attention_heads": 2, f"{side}_ffn_dim": 32}
+    tokens = {"decoder_start_token_id": 1, "pad_token_id": 1, "forced_bos_token_id": 0}
+    return hf.BartConfig(**sizes, **small, **tokens)
 
 
 @pytest.fixture(scope="module", name="pairs")
@@ -85,7 +98,12 @@ def log_probabilities(model: Any, prompt: Sequence[int], answer: Sequence[int]) 
         before = torch.tensor([answer[:place]], dtype=torch.long)
         with torch.no_grad():
             if model.config.is_encoder_decoder:
-                start = torch.tensor([[model.config.decoder_start_token_id]])
+                forced = model.generation_config.forced_bos_token_id
+                begins = [
+                    model.config.decoder_start_token_id,
+                    *([] if forced is None else [forced]),
+                ]
+                start = torch.tensor([begins])
                 logits = model(
                     input_ids=torch.tensor([list(prompt)]),
                     decoder_input_ids=torch.cat((start, before), dim=1),
@@ -403,3 +421,108 @@ def test_labels_deadlines_and_streams(pairs: dict[str, tuple[Any, Any]]) -> None
     assert sum(map(len, streamed)) == 3
     with pytest.raises(InputError, match="prepare: every text has its own words"):
         explainer.prepare(prompts)
+
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@pytest.mark.parametrize("template", [CHAT, CHATML])
+def test_messages_are_found_in_any_template(
+    pairs: dict[str, tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch, template: str
+) -> None:
+    """Also those that are words of the template, and fields that end in white space."""
+    model, tokenizer = pairs["qwen2"]
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    question = Prompt("{docs}\n{q}", {"docs": ["  Rome is hot. ", ""], "q": "Where is it?\n"})
+    chat: list[dict[str, Any]] = [
+        {"role": "user", "content": "user"},
+        {"role": "assistant", "content": "start"},
+        {"role": "user", "content": question},
+    ]
+    answer = Explainer((model, tokenizer), groups=None)([chat], answer=" In", budget=16)
+    assert answer.feature_names == ["user 0", "assistant 1", "docs 0", "q"]
+    assert answer.texts is not None
+    assert answer.starts is not None
+    assert answer.ends is not None
+    plain = [{**message, "content": str(message["content"])} for message in chat]
+    text = tokenizer.apply_chat_template(plain, add_generation_prompt=True, tokenize=False)
+    assert answer.texts[0] == text
+    pieces = [
+        text[start:end].strip() for start, end in zip(answer.starts[0], answer.ends[0], strict=True)
+    ]
+    assert pieces == ["user", "start", "Rome is hot.", "Where is it?"]
+    # the tag before a message is no part of it
+    assert all(text[: answer.starts[0][part]].endswith("\n") for part in range(3))
+
+
+def test_one_message_is_explained_by_its_words(pairs: dict[str, tuple[Any, Any]]) -> None:
+    chat = [{"role": "user", "content": "Where is Rome?"}]
+    assert Explainer(pairs["llama"])([chat], answer=" In").feature_names == ["Where", "is", "Rome?"]
+
+
+def test_parts_that_are_named_may_be_anywhere(pairs: dict[str, tuple[Any, Any]]) -> None:
+    chat = [{"role": "system", "content": "be nice"}, {"role": "user", "content": "who is it"}]
+    answer = Explainer(pairs["llama"], groups={"how": "be nice", "who": "who"})([chat], answer=" a")
+    assert answer.feature_names == ["how", "who"]
+
+
+def test_letters_of_several_tokens(pairs: dict[str, tuple[Any, Any]]) -> None:
+    tokens = Explainer(pairs["llama"], groups="tokens")("café é", answer=" a")
+    assert "".join(tokens.feature_names) == "café é"
+    said = " \U0001f600\U0001f600 Yes. No. Maybe so."
+    sentences = Explainer(pairs["llama"], output="sentences")("Rome is", answer=said)
+    names = [name.strip() for name in sentences.output_names[1:]]
+    assert names == ["\U0001f600\U0001f600 Yes.", "No.", "Maybe so."]
+    whole = sentences.values[..., 1:].sum(axis=2)
+    np.testing.assert_allclose(whole, sentences.values[..., 0], atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bart"])
+def test_an_answer_is_generated_within_the_context(
+    pairs: dict[str, tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    model, _ = pairs[kind]
+    monkeypatch.setattr(model.generation_config, "eos_token_id", None)
+    long = "Rome is in Italy. " * 80
+    with pytest.raises(InputError, match=r"tokens, and the model's context holds 256; shorten"):
+        Explainer(pairs[kind], groups="sentences")(long)
+    with pytest.raises(InputError, match=r"tokens, and the model's (context|decoder) holds 256"):
+        Explainer(pairs[kind])("Rome is", answer=long)
+    room = Explainer(pairs[kind], groups="sentences")("Rome is in Italy. " * 12, answer=250)
+    assert np.isfinite(room.predictions).all()
+
+
+def test_a_model_that_fails_to_generate(
+    pairs: dict[str, tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, _ = pairs["llama"]
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("no luck")
+
+    monkeypatch.setattr(model, "generate", fails)
+    with pytest.raises(ModelError, match="failed to generate an answer: RuntimeError: no luck"):
+        Explainer(pairs["llama"])("Rome is")
+
+
+def test_plots_of_an_answer_with_its_tokens_show_the_answer(
+    pairs: dict[str, tuple[Any, Any]],
+) -> None:
+    answer = Explainer(pairs["llama"], output="tokens")("Rome is in Italy", answer=" In Italy")
+    whole = Explainer(pairs["llama"])("Rome is in Italy", answer=" In Italy")
+    for plot in (plots.bar, plots.text, plots.waterfall):
+        drawn = [text.get_text() for text in plot(answer).texts]
+        assert drawn == [text.get_text() for text in plot(whole).texts]
+    page = answer._repr_html_() + answer._repr_html_()
+    assert len(set(re.findall(r'type="radio" name="(\w+)"', page))) == 2
+
+
+def test_very_many_parts_with_few_evaluations() -> None:
+    with pytest.warns(ShearWarning, match="too few for 520 features"):
+        answer = Explainer(lambda texts: [len(text) for text in texts], text="words")(
+            "word " * 520, budget=130
+        )
+    assert answer.evaluations == 130

@@ -43,13 +43,21 @@ def takes_texts(model: Any, text: object = None) -> bool:
     """Return whether the rows of a model are texts, by the model or by the option `text`."""
     if text is not None or isinstance(model, CompletionEndpoint):
         return True
-    steps = getattr(model, "steps", None)
-    if isinstance(steps, list) and steps:  # a Pipeline that begins with a vectorizer
-        return hasattr(steps[0][1], "build_analyzer")
+    if _begins_with_vectorizer(model):
+        return True
     library = type(model).__module__.partition(".")[0]
     if not isinstance(model, tuple) and library != "transformers":
         return False
     return text_classifier(model) is not None
+
+
+def _begins_with_vectorizer(model: Any) -> bool:
+    """Return whether a Pipeline, or a search for one, takes texts."""
+    model = getattr(model, "best_estimator_", model)
+    steps = getattr(model, "steps", None)
+    if isinstance(steps, list) and steps:
+        return _begins_with_vectorizer(steps[0][1])
+    return hasattr(model, "build_analyzer")
 
 
 def check_text_model(model: Any, rows: Any, background: Any) -> None:
@@ -235,6 +243,13 @@ class TextClassifier:
         )
 
     def _coded(self, text: str) -> Any:
+        # a tokenizer that was made by hand does not know how much the model takes
+        context = getattr(getattr(self.model, "config", None), "max_position_embeddings", None)
+        most = min(self.tokenizer.model_max_length, context or self.tokenizer.model_max_length)
         return self.tokenizer(
-            text, truncation=True, return_special_tokens_mask=True, return_offsets_mapping=True
+            text,
+            truncation=True,
+            max_length=most,
+            return_special_tokens_mask=True,
+            return_offsets_mapping=True,
         )

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from shearshap.errors import InputError
 from shearshap.plots import canvas, words
 from shearshap.result import views
-from shearshap.result.cells import has_places, without_mirror
+from shearshap.result.cells import has_places, main_output
 from shearshap.result.colours import COHORTS, GREY, SIZES, sign_colour
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.importance import Importance, cohorts, side_by_side
@@ -58,7 +58,7 @@ def bar(
         chart = _of_parts(explanation, most)
     else:
         canvas.check_explanation(explanation, "bar")
-        explanation = without_mirror(explanation)
+        explanation = main_output(explanation)
         if groups is not None:
             chart = _of_parts(cohorts(explanation, groups), most)
         elif len(explanation) == 1 and len(explanation.output_names) == 1:

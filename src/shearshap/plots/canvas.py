@@ -29,7 +29,7 @@ from shearshap.plots.words import (
     type_size,
 )
 from shearshap.result import colours
-from shearshap.result.cells import without_mirror
+from shearshap.result.cells import main_output
 from shearshap.result.colours import FAINT, GREY, INK, LOWERS, PAPER, RAISES, SIZES
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.text import (
@@ -450,10 +450,10 @@ def draw_colour_bar(
 def single_output(explanation: Explanation, plot: str) -> Explanation:
     """Return the explanation without an axis of outputs; raise if it has several, or no rows.
 
-    Of two classes it is the second.
+    Of two classes it is the second, and of an answer with its tokens the whole answer.
     """
     check_explanation(explanation, plot)
-    explanation = without_mirror(explanation)
+    explanation = main_output(explanation)
     names = explanation.output_names
     if len(names) > 1:
         listed = [shortened(name, 26) for name in names[:MAX_LISTED]]

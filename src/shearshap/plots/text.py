@@ -85,9 +85,10 @@ def _write_words(ax: Axes, one: Explanation) -> float:
 
     left = 0.0
     top = EDGE + 2.2 * size
-    for name, number, value in zip(one.feature_names, numbers, values.tolist(), strict=True):
+    pieces = one.feature_names if one.display_data is None else map(str, one.display_data[0])
+    for piece, number, value in zip(pieces, numbers, values.tolist(), strict=True):
         hue = canvas.BY_SIGN(scale(value))
-        word = _write(ax, words.fitted(name, 0.75 * room), size, canvas.ink_on(hue))
+        word = _write(ax, words.fitted(piece, 0.75 * room), size, canvas.ink_on(hue))
         word.set_bbox({"boxstyle": "round,pad=0.18", "facecolor": hue, "edgecolor": "none"})
         lines = {0.0: word}  # how far below the top
         if numbered:

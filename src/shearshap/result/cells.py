@@ -99,6 +99,16 @@ def without_mirror(explanation: "Explanation") -> "Explanation":
     return explanation.output(1) if mirrors(first, second, rounding) else explanation
 
 
+def main_output(explanation: "Explanation") -> "Explanation":
+    """Return the output that a plot of one draws: a whole answer, or the second of two classes.
+
+    If there is none such, return all outputs.
+    """
+    if explanation.answers is not None and len(explanation.output_names) > 1:
+        return explanation.output(0)  # the others are its tokens or sentences
+    return without_mirror(explanation)
+
+
 def are_classes(predictions: Floats) -> bool:
     """Return whether outputs (r, k) are probabilities of classes of which one is true."""
     lowest = predictions.min(initial=0.0)
@@ -214,7 +224,10 @@ def folded(explanation: "Explanation", depth: int) -> "Explanation":
     """
     paths = explanation.hierarchy
     if paths is None:
-        raise InputError("fold: the explanation has no hierarchy; explain with nested groups=")
+        alone = " (texts with different parts: one by one)" if explanation.texts is not None else ""
+        raise InputError(
+            f"fold: the explanation has no hierarchy; explain with nested groups={alone}"
+        )
     if not isinstance(depth, int) or depth < 1:
         raise InputError(f"fold: expected a depth of 1, 2, ..., got {depth!r}")
     names = explanation.feature_names

@@ -8,13 +8,13 @@ A notebook shows the texts themselves. If there are several outputs, such as the
 answer, the colours are those of the one that is picked.
 """
 
-import hashlib
 import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
+from secrets import token_hex
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
@@ -224,7 +224,7 @@ def coloured_html(shown: Sequence[View], below: Callable[[View, int], str] | Non
 def _passage(view: View, below: Callable[[View, int], str] | None) -> str:
     """Return a text, and before it the outputs to pick from."""
     count = view.picked
-    key = hashlib.sha256(f"{view.label} {view.text} {view.values.sum()}".encode()).hexdigest()[:12]
+    key = token_hex(6)  # the same text may be shown twice on a page
     picks = []
     for output, name in enumerate(view.outputs[:count]):
         checked = " checked" if output == 0 else ""
@@ -251,7 +251,8 @@ def _passage(view: View, below: Callable[[View, int], str] | None) -> str:
             continue
         error = f" ± {view.margins[part, 0]:.2g}" if view.margins[part, 0] > 0 else ""
         name = f"{view.names[part]}: " if view.names[part] else ""
-        title = escape(f"{name}{numbers[part]}{error}")
+        whole = f" for {view.outputs[0]}" if count > 1 else ""
+        title = escape(f"{name}{numbers[part]}{error}{whole}")
         style = ";".join(
             f"--v{output}:{_colour(float(share))}" for output, share in enumerate(shares[part])
         )
