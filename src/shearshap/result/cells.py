@@ -245,7 +245,9 @@ def folded(explanation: "Explanation", depth: int) -> "Explanation":
         joined = np.empty((len(cells), len(groups)), dtype=object)
         for group, own in enumerate(members):
             for row, line in enumerate(cells[:, own]):
-                joined[row, group] = line[0] if len(own) == 1 else between.join(map(str, line))
+                joined[row, group] = (
+                    line[0] if len(own) == 1 else between.join(map(label_text, line))
+                )
         fields["display_data"] = joined
 
     titles = [name or path[-1] for path, name in groups]
