@@ -130,13 +130,7 @@ def scatter(
     what = words.wrapped(high, f"{explanation.semivalue} of", words.fitted(own.name, high))
     ax.set_ylabel(words.axis_label(ax, explanation, what, intervals=errors, room=high))
 
-    # after the labels, as a legend may stand below them
-    if by is None:
-        ax.scatter(x, values, color=SIZES, zorder=3, **canvas.dot_look(len(x)))
-    elif by.categories:
-        _draw_categories(ax, x, values, by, key)
-    else:
-        _draw_numbers(ax, x, values, by)
+    _draw_points(ax, x, values, by, key)  # after the labels, as a legend may stand below them
     if own.categories:
         _name_categories(ax, own.categories)
     return canvas.finished(ax, show=show)
@@ -231,6 +225,16 @@ def _draw_histogram(ax: Axes, numbers: Floats, levels: NDArray[Any] | None) -> N
 
 
 # Colours
+
+
+def _draw_points(ax: Axes, x: Floats, y: Floats, by: views.Column | None, key: list[str]) -> None:
+    """Draw points in one colour, in those of categories with their names, or of numbers."""
+    if by is None:
+        ax.scatter(x, y, color=SIZES, zorder=3, **canvas.dot_look(len(x)))
+    elif by.categories:
+        _draw_categories(ax, x, y, by, key)
+    else:
+        _draw_numbers(ax, x, y, by)
 
 
 def _draw_numbers(ax: Axes, x: Floats, y: Floats, by: views.Column) -> None:
