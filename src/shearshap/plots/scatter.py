@@ -19,6 +19,8 @@ AXIS_CATEGORIES = 12  #: categories on an axis, at most
 COLOUR_CATEGORIES = 6  #: categories with a colour of their own, at most
 HISTOGRAM = 0.14  #: the height of a histogram, relative to that of the axes
 MAX_BINS = 30  #: of a histogram
+MAX_NAMES = 4  #: categories named below a swarm
+FAR = 0.16  #: from a category's mean to its name, relative to the width of the axes
 
 
 @canvas.plot
@@ -333,23 +335,24 @@ def beeswarm(
 
 
 def _write_categories(ax: Axes, line: int, means: dict[str, float], width: float) -> None:
-    """Write the first categories that fit below their swarm, with lines to their means.
+    """Write the most frequent categories below their swarm, with lines to their means.
 
-    The width of the axes is in points.
+    Names that would stand far from their means are left out. The width of the axes is in points.
     """
     low, high = ax.get_xlim()
     space = words.scaled(10)
-    room = 0.85 * width  # a grid of axes may still make them narrower
     shown: list[tuple[float, float, str]] = []  # the mean, the width in points and the name
+    middles: Floats = np.zeros(0)
     for name, mean in means.items():
-        long = words.text_width(name, -2)
-        if long <= room:
-            shown.append((mean, long, name))
-            room -= long + space
-    shown.sort()
-    lengths = np.array([long for _, long, _ in shown])
-    places = np.array([(mean - low) / (high - low) * width for mean, _, _ in shown])
-    middles = views.spread(places, lengths + space, -space / 2, width + space / 2)
+        more = sorted([*shown, (mean, words.text_width(name, -2), name)])
+        places = np.array([(mean - low) / (high - low) * width for mean, _, _ in more])
+        widths = np.array([long for _, long, _ in more]) + space
+        moved = views.spread(places, widths, -space / 2, width + space / 2)
+        fits = widths.sum() <= 0.85 * width  # a grid of axes may still make them narrower
+        if fits and np.abs(moved - places).max() <= FAR * width:
+            shown, middles = more, moved
+        if len(shown) == MAX_NAMES:
+            break
     for (mean, _, name), middle in zip(shown, middles.tolist(), strict=True):
         x = low + middle / width * (high - low)
         ax.plot([mean, mean], [line - 0.42, line + 0.02], color=INK, linewidth=1.5, zorder=4)

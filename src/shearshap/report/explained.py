@@ -40,6 +40,7 @@ SHOWN_OUTPUTS = 12  #: outputs of which the page has pictures; the file has all
 DOTS = 500  #: rows drawn as dots, evenly taken; fewer if there are many outputs
 MIN_DOTS = 150
 GLOBAL_FEATURES = 20  #: in a chart of all rows
+MEANS = 6  #: categories whose means are written below their dots
 MAX_PAIRS = 10  #: pairs of features in the chart of interactions
 BINS = 100  #: dots that fit along a line, on a screen between a phone and a desk
 ACROSS = 8  #: dots that fit above each other in a line
@@ -202,7 +203,7 @@ def _dots_figure(outputs: Sequence[Explanation]) -> Figure:
 
 def _means(output: Explanation, player: int) -> list[tuple[float, str]]:
     """Return the mean of each category and its words, the lowest first; none without any."""
-    means = views.category_means(output, player)
+    means = views.category_means(output, player, MEANS)
     places = decimals(mean_sizes(output))
     return sorted(
         (float(f"{mean:.4g}"), f"{name} {format_number(mean, places, sign=True)}")
