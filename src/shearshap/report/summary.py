@@ -145,8 +145,8 @@ def _range(output: Explanation) -> str:
         if output.scale is None:
             what = f"The prediction{name}"
         return f"{what} is {_own(float(predictions[0]))}; it starts from {base}."
-    numbers = [predictions.min(), predictions.max(), predictions.mean(), output.base_values.mean()]
-    low, high, mean, base = format_numbers(numbers)
+    numbers = [predictions.min(), predictions.max(), predictions.mean()]
+    low, high, mean = format_numbers(numbers)
     return (
         f"The predictions{name} run from {low} to {high}, with a mean of {mean}. For the "
         f"background the model predicts {base}."

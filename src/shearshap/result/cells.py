@@ -246,7 +246,7 @@ def folded(explanation: "Explanation", depth: int) -> "Explanation":
         for group, own in enumerate(members):
             for row, line in enumerate(cells[:, own]):
                 joined[row, group] = (
-                    line[0] if len(own) == 1 else between.join(map(label_text, line))
+                    line[0] if len(own) == 1 else between.join(map(_short_text, line))
                 )
         fields["display_data"] = joined
 
@@ -260,6 +260,12 @@ def folded(explanation: "Explanation", depth: int) -> "Explanation":
         groups={title: own for title, own in inside.items() if len(own) > 1},
         hierarchy=above if any(above) else None,
     )
+
+
+def _short_text(cell: object) -> str:
+    """Return a cell as text, numbers to four digits."""
+    is_number = isinstance(cell, float | np.floating) and not is_missing(cell)
+    return f"{cell:.4g}" if is_number else label_text(cell)
 
 
 def _group_spans(explanation: "Explanation", members: list[Ints]) -> dict[str, Any]:
