@@ -255,6 +255,8 @@ def test_similar_rows_stand_together() -> None:
     ax = plots.heatmap(replace(sample, values=values), order="similar")
     first = np.asarray(ax.images[0].get_array())[0]
     assert (np.diff(first) != 0).sum() == 1
+    halves = np.split(np.asarray(ax.child_axes[0].lines[0].get_ydata()), 2)
+    assert halves[0].mean() < halves[1].mean()  # lower predictions first
 
 
 # decision
