@@ -304,7 +304,8 @@ def beeswarm(
 
     room = words.name_room(ax)
     names = words.fitted_names([explanation.feature_names[player] for player in players], room)
-    kinds = [views.category_means(explanation, int(player)) for player in players]
+    by_word = explanation is not whole  # whose cells say no more than the words
+    kinds = [{} if by_word else views.category_means(explanation, int(n)) for n in players]
     # names of categories need room
     ax = canvas.lines_of(ax, names, width=6.2, line=0.48 if any(kinds) else 0.42)
     words.write_title(ax, title, whole)

@@ -16,7 +16,7 @@ from shearshap.result.text import format_end, format_numbers
 SIZE = 14.0  #: points: the size of words
 WIDTH = 7.4  #: inches
 EDGE = 10.0  #: points around all
-BETWEEN = 5.0  #: points between two words
+BETWEEN = 9.0  #: points between two words
 MAX_NUMBERED = 60  #: words up to which each has its number below
 
 
@@ -85,7 +85,10 @@ def _write_words(ax: Axes, one: Explanation) -> float:
 
     left = 0.0
     top = EDGE + 2.2 * size
-    for name, number, value in zip(one.feature_names, numbers, values.tolist(), strict=True):
+    parts = one.feature_names
+    if one.texts is not None and one.display_data is not None:
+        parts = [str(part) for part in one.display_data[0]]  # such as documents
+    for name, number, value in zip(parts, numbers, values.tolist(), strict=True):
         hue = canvas.BY_SIGN(scale(value))
         word = _write(ax, words.fitted(name, 0.75 * room), size, canvas.ink_on(hue))
         word.set_bbox({"boxstyle": "round,pad=0.18", "facecolor": hue, "edgecolor": "none"})
