@@ -33,7 +33,7 @@ from shearshap_lab import data, networks
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"
 DPI = 100
-PALETTE = 128  #: colours of a page's picture, which make it several times smaller
+PALETTE = 256  #: colours of a page's picture, which make it several times smaller
 
 ROWS = 500
 ROW = 6  #: shown by itself

@@ -126,9 +126,9 @@ def test_a_beeswarm_is_grey_where_there_are_no_numbers() -> None:
     assert to_hex(np.asarray(grey.get_facecolor())[0]).upper() == GREY
     assert len(np.asarray(cloud.get_array())) == 80
     assert np.isin(np.asarray(cloud.get_array()), 0.5).sum() >= 20  # all alike: the middle
-    assert len(ax.figure.axes) == 2
+    assert len(ax.child_axes) == 1
     without = plots.beeswarm(replace(sample, data=None))
-    assert len(without.figure.axes) == 1  # no colours, no colour bar
+    assert not without.child_axes  # no colours, no colour bar
 
 
 # dependence
@@ -146,7 +146,7 @@ def test_dependence_is_coloured_by_the_strongest_cooperator() -> None:
     strongest = int(sample.cross_contribution.mean(axis=0)[3].argmax())
     assert np.asarray(cloud.get_array()) == pytest.approx(sample.data[:, strongest])
     assert cloud.get_clim() == pytest.approx(np.percentile(sample.data[:, strongest], [5, 95]))
-    assert ax.figure.axes[1].get_ylabel() == sample.feature_names[strongest]
+    assert ax.child_axes[-1].get_ylabel() == sample.feature_names[strongest]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("hours", "Shapley value of hours")
     assert not any(isinstance(c, LineCollection) for c in ax.collections)
 
@@ -156,8 +156,8 @@ def test_dependence_takes_interactions_where_there_is_no_cross_contribution() ->
     pairs = np.zeros((30, 5, 5))
     pairs[:, 0, 0], pairs[:, 0, 1], pairs[:, 0, 4] = 9.0, 1.0, -2.0
     sample = replace(sample, cross_contribution=None, interactions=pairs)
-    assert plots.dependence(sample, 0).figure.axes[1].get_ylabel() == "gain"
-    assert plots.dependence(sample, 0, cooperator="sex").figure.axes[1].get_ylabel() == "sex"
+    assert plots.dependence(sample, 0).child_axes[-1].get_ylabel() == "gain"
+    assert plots.dependence(sample, 0, cooperator="sex").child_axes[-1].get_ylabel() == "sex"
 
 
 def test_dependence_draws_intervals_when_asked() -> None:
@@ -437,7 +437,11 @@ def test_names_are_cut_only_if_there_is_no_room() -> None:
     narrow = plt.figure(figsize=(3.9, 3.4), layout="constrained").add_subplot()
     (cut,) = [label for label in labels(plots.beeswarm(sample, ax=narrow)) if len(label) > 1]
     assert "…" in cut
-    assert text_width(cut) <= 0.5 * 0.78 * 3.9 * 72
+    assert text_width(cut) <= 0.6 * 0.78 * 3.9 * 72
+    long = [f"measurement of sensor number {n} in the hall after calibration" for n in range(5)]
+    wider = plt.figure(figsize=(7, 3.4), layout="constrained").add_subplot()
+    names = labels(plots.waterfall(replace(sample, feature_names=long), ax=wider))
+    assert len({name.partition(" = ")[0] for name in names}) == 7  # no two look the same
 
 
 # at the limits: no text overlaps another, none is cut off

@@ -288,6 +288,16 @@ def test_many_categories_are_told_by_the_highest_and_the_lowest() -> None:
     )
 
 
+def test_categories_have_their_means_below_their_dots(tmp_path: Path) -> None:
+    explained = tidy_explanation(20)
+    values = explained.values[:, 2]
+    assert explained.display_data is not None
+    cities = explained.display_data[:, 2]
+    html = explained.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    for city in ("Oslo", "Rome"):
+        assert f"{city} {values[cities == city].mean():+.3f}".replace("-", "−") in html
+
+
 # In a browser
 
 

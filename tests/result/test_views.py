@@ -148,3 +148,10 @@ def test_rare_categories_have_one_number(with_data: bool) -> None:
     whole = views.column(sample, 0, 12)
     assert set(whole.categories) == {"a", "b", "c", "d", "e", "missing"}
     assert whole.others is None
+
+
+def test_things_are_spread_without_overlap_near_their_places() -> None:
+    places, widths = np.array([0.0, 50.0, 51.0, 90.0]), np.full(4, 10.0)
+    spread = views.spread(places, widths, 0.0, 100.0)
+    assert spread.tolist() == [5.0, 45.5, 55.5, 90.0]
+    assert views.spread(np.full(4, 99.0), widths, 0.0, 100.0).tolist() == [65.0, 75.0, 85.0, 95.0]

@@ -96,7 +96,7 @@ class _Chart:
 def _draw(chart: _Chart, ax: Axes | None, title: str | None) -> Axes:
     """Draw bars with whiskers, their numbers and what their colours mean."""
     room = words.name_room(ax)
-    labels = [words.fitted_pair(name, cell, room) for name, cell in chart.names]
+    labels = words.fitted_pairs(chart.names, [room] * len(chart.names))
     beside = 1 if chart.stacked else len(chart.series)  # bars below each other
     line = max(canvas.LINE, 0.15 * beside + 0.1)
     around = 1.6 + 0.13 * len(chart.key)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from inspect import cleandoc, signature
 from math import floor, log10
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, ParamSpec, cast
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,17 +16,18 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import Formatter, MaxNLocator
-from matplotlib.transforms import ScaledTranslation
+from matplotlib.transforms import Affine2DBase, ScaledTranslation, blended_transform_factory
 
 from shearshap.errors import InputError
 from shearshap.interop.shap import takes_shap_options
 from shearshap.plots.words import (
     fitted,
-    height_in_points,
+    keep_title_inside,
     scaled,
     settled_width,
     text_width,
     type_size,
+    wrapped,
 )
 from shearshap.result import colours
 from shearshap.result.cells import main_output
@@ -115,6 +116,7 @@ def finished(ax: Axes, *, show: bool) -> Axes:
     A notebook shows the figure by itself: the axes that a cell ends with are not echoed as text.
     """
     vars(ax)["_ipython_display_"] = _no_echo
+    keep_title_inside(ax)
     if show:
         import matplotlib.pyplot as plt
 
@@ -176,10 +178,7 @@ def key_below(ax: Axes, marks: Sequence[Line2D]) -> None:
     if not marks:
         return
     room = settled_width(ax)
-    names = [str(mark.get_label()) for mark in marks]
-    short = [fitted(name, room - 3 * type_size()) for name in names]
-    if len(set(short)) < len(set(names)):
-        short = [fitted(name, np.inf) for name in names]  # else two would look the same
+    short = [wrapped(room - 3 * type_size(), fitted(str(m.get_label()), np.inf)) for m in marks]
     for mark, name in zip(marks, short, strict=True):
         mark.set_label(name)
     widths = [text_width(name) + 3.3 * type_size() for name in short]
@@ -412,14 +411,14 @@ def draw_colour_bar(
     numbers: Floats | None = None,
     *,
     signed: bool = False,
-    pad: float = 0.02,
-    as_high: bool = False,
+    after: float = 0.0,
+    height: float = 1.0,
 ) -> Colorbar:
     """Draw a bar of colours beside the axes, without the transparency of what is drawn in them.
 
     Its ends are pointed if some of the `numbers` lie beyond them. If it is `signed`, words say what
-    its ends mean. With `as_high` it is as high as a picture whose pixels are squares, which may not
-    fill its axes.
+    its ends mean. It stands `after` texts of that width, in points, and has a share of the axes'
+    height, from the top.
     """
     low, high = coloured.get_clim()
     assert low is not None
@@ -429,12 +428,12 @@ def draw_colour_bar(
     extend = (("neither", "max"), ("min", "both"))[below][above]
 
     opaque = ScalarMappable(norm=coloured.norm, cmap=coloured.cmap)
-    if as_high:
-        beside = ax.inset_axes((1.04, 0.0, 0.05, 1.0))
-        bar = ax.figure.colorbar(opaque, cax=beside, extend=extend)
-    else:
-        aspect = height_in_points(ax) / 11
-        bar = ax.figure.colorbar(opaque, ax=ax, aspect=aspect, pad=pad, extend=extend)
+    # to the right of the axes in inches, and as high as they are, whatever the layout makes of them
+    right = ScaledTranslation(1, 0, cast("Affine2DBase", ax.transAxes))
+    inches = blended_transform_factory(ax.figure.dpi_scale_trans + right, ax.transAxes)
+    box = ((scaled(10) + after) / 72, 1 - height, scaled(11) / 72, height)
+    beside = ax.inset_axes(box, transform=inches)
+    bar = ax.figure.colorbar(opaque, cax=beside, extend=extend)
     number_axis(bar.ax.yaxis, most=5)
 
     bar.outline.set_visible(False)

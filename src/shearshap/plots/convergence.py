@@ -47,7 +47,7 @@ def convergence(
     from_the_top = players[np.argsort(-last[players])]
 
     room = words.name_room(ax)
-    names = [words.fitted(parts[-1].feature_names[player], room) for player in from_the_top]
+    names = words.fitted_names([parts[-1].feature_names[player] for player in from_the_top], room)
     ax = canvas.axes_of(ax, 6.4, 4.8, beside=names)
     words.write_title(ax, title, parts[-1], 0)
     ax.axhline(0, **canvas.ZERO)

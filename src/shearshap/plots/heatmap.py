@@ -57,7 +57,7 @@ def heatmap(
     players = views.largest(sizes, most)
 
     room = words.name_room(ax)
-    names = [words.fitted(explanation.feature_names[player], room) for player in players]
+    names = words.fitted_names([explanation.feature_names[player] for player in players], room)
     numbers = format_numbers(sizes[players])
     around = max(2.4, 3.6 - LINE * len(names))  # a single line needs as much for the colour bar
     ax = canvas.lines_of(ax, names, numbers, width=7.2, around=around, line=LINE)
@@ -73,7 +73,8 @@ def heatmap(
     _draw_predictions(ax, explanation.predictions)
     high = words.height_in_points(ax)
     label = words.axis_label(ax, explanation, explanation.semivalue, room=high)
-    canvas.draw_colour_bar(ax, coloured, label, cells, signed=True, pad=0.03)
+    beside = max(map(words.text_width, [*numbers, "|value|"]))
+    canvas.draw_colour_bar(ax, coloured, label, cells, signed=True, after=beside)
     words.settled_width(ax)  # what is above the axes is a share of their height
     return canvas.finished(ax, show=show)
 
@@ -85,23 +86,30 @@ def _row_order(explanation: Explanation, order: Order) -> Ints:
     if order == "given":
         return np.arange(len(explanation))
     if order == "similar":
-        return _similar_rows(explanation.values)
+        return _similar_rows(explanation.values, explanation.predictions)
     raise InputError(f"order: expected 'prediction', 'similar' or 'given', got {order!r}")
 
 
-def _similar_rows(values: Floats) -> Ints:
-    """Return an order of rows (r,) in which neighbours have like values."""
-    if len(values) < 3:
-        return np.arange(len(values))
-    # not at the top: it takes a while to import
-    from scipy.cluster.hierarchy import leaves_list, linkage
+def _similar_rows(values: Floats, predictions: Floats) -> Ints:
+    """Return an order of rows (r,) in which neighbours have like values.
 
+    Of two clusters that are joined, the one with lower predictions comes first.
+    """
+    if len(values) < 3:
+        return np.argsort(predictions, kind="stable")
     # distances to all others take r (r - 1) / 2 numbers; so many rows are ordered by a direction
     if len(values) > 5_000:
         centred = values - values.mean(axis=0)
         direction = np.linalg.svd(centred, full_matrices=False)[2][0]
         return np.argsort(centred @ direction, kind="stable")
-    return np.asarray(leaves_list(linkage(values, "average")), dtype=np.int64)
+    # not at the top: it takes a while to import
+    from scipy.cluster.hierarchy import linkage
+
+    clusters = [[row] for row in range(len(values))]
+    for pair in linkage(values, "average")[:, :2].astype(np.int64).tolist():
+        low, high = sorted((clusters[at] for at in pair), key=lambda own: predictions[own].mean())
+        clusters.append(low + high)
+    return np.array(clusters[-1], dtype=np.int64)
 
 
 def _draw_predictions(ax: Axes, predictions: Floats) -> None:

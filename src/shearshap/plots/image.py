@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
-from matplotlib.colors import Normalize, to_rgb
+from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 
 from shearshap.errors import InputError
@@ -15,14 +15,14 @@ from shearshap.plots import canvas, words
 from shearshap.plots.canvas import Row
 from shearshap.plots.words import type_size
 from shearshap.result.cells import without_mirror
-from shearshap.result.colours import INK, LOWERS, RAISES
+from shearshap.result.colours import INK
 from shearshap.result.explanation import Explanation, Floats
 from shearshap.result.text import counted, decimals, format_number, output_text
 
 CHANNELS = (1, 3, 4)  #: of pictures: grey, colours, colours and transparency
 LUMINANCE = np.array([0.299, 0.587, 0.114])  #: how bright red, green and blue are to the eye
-OPACITY = 0.85  #: of the patch with the largest value
-DARKEST = 0.65  #: brightness of black in the faded picture, so that colours are seen on it
+DARKEST = 0.8  #: brightness of black in the faded picture, so that colours are seen on it
+BAR = 3.0  #: inches: the height of the colour bar, at most
 CELL = 1.7  #: inches: the longer side of one of several pictures; a single one is larger
 HEAD = 0.5  #: inches: the height of what is written above a picture
 MAX_ROWS = 10  #: pictures, if the user names no rows
@@ -45,7 +45,7 @@ def image(
     """Draw pictures, each beside a grey copy whose patches are coloured by their values.
 
     Orange patches raise the output, blue ones lower it; stronger colours mean more. All share one
-    scale. The prediction and the base value are written above.
+    scale. Each output's prediction and base value are written above it.
 
     Parameters
     ----------
@@ -82,6 +82,7 @@ def image(
     only = next(iter(pictures)) if len(pictures) == 1 else None
     words.write_title(ax, title, explanation, only, rows=counted(len(pictures), "row"))
     ax.axis("off")
+    colours = ScalarMappable(Normalize(-far, far), canvas.BY_SIGN)
     share = 1 / (1 + HEAD / high)  # of a line's height that is the picture
     for line, ((number, original), grey) in enumerate(zip(pictures.items(), faded, strict=True)):
         box = (1 - (line + 1) / len(pictures), 1 / columns, share / len(pictures))
@@ -89,13 +90,12 @@ def image(
         shown.imshow(_displayed(original), cmap="gray", interpolation="nearest")
         for place, output in enumerate(chosen[number], start=1):
             cell = _inset(ax, box, place, _ends(explanation, number, output, far))
-            cell.imshow(grey, cmap="gray", vmin=0, vmax=1, interpolation="nearest", zorder=1)
-            overlay = _overlay(values[number, owners, output], far)
-            cell.imshow(overlay, interpolation="nearest", zorder=2)
+            hues = colours.to_rgba(values[number, owners, output])[:, :, :3]
+            cell.imshow(hues * grey[:, :, None], interpolation="nearest")
             _draw_borders(cell, owners)
 
-    colours = ScalarMappable(Normalize(-far, far), canvas.BY_SIGN)
-    canvas.draw_colour_bar(ax, colours, explanation.semivalue, signed=True)
+    share = min(1.0, 72 * words.scaled(BAR) / words.height_in_points(ax))
+    canvas.draw_colour_bar(ax, colours, explanation.semivalue, signed=True, height=share)
     return canvas.finished(ax, show=show)
 
 
@@ -216,14 +216,7 @@ def _owners(mask: Any, shape: tuple[int, ...], players: int) -> Ints:
     return places.reshape(shape)
 
 
-# Colours over pictures
-
-
-def _overlay(values: Floats, far: float) -> Floats:
-    """Return values (height, width) as colours, the more opaque the larger: (height, width, 4)."""
-    colours = np.where((values < 0)[:, :, None], to_rgb(LOWERS), to_rgb(RAISES))
-    opacity = OPACITY * np.abs(values) / far
-    return np.dstack((colours, opacity))
+# Borders
 
 
 def _draw_borders(ax: Axes, owners: Ints) -> None:

@@ -72,7 +72,7 @@ def interactions(
 
     side = 0.52 * len(players)
     room = min(words.name_room(ax), scaled(180))
-    names = [words.fitted(some.feature_names[player], room) for player in players]
+    names = words.fitted_names([some.feature_names[player] for player in players], room)
     ax = canvas.axes_of(ax, 3.4 + side, max(3.4, 2.4 + side), names, texts=True)
     coloured = canvas.draw_cells(ax, cells, aspect="equal", signed=strengths.signed)
     _name_both_sides(ax, names)
@@ -86,14 +86,14 @@ def interactions(
     else:
         words.write_title(ax, title, some, 0)
     left_out = len(sizes) - len(players)
-    what = "mean" if len(some) > 1 else ""
+    what = "means over the rows" if len(some) > 1 else ""
     key = "hatched: the 95 % interval contains 0" if doubtful.any() else ""
     label = words.axis_label(ax, some, what, left_out=left_out)
     ax.set_xlabel("\n".join(filter(None, (label, key))))
     signed = strengths.signed
     of_one = "main effect" if some.interaction_index in (None, "k-SII") else "single feature"
     label = f"{of_one} (diagonal)\nand interaction" if signed else strengths.kind
-    canvas.draw_colour_bar(ax, coloured, label, signed=signed, as_high=True)
+    canvas.draw_colour_bar(ax, coloured, label, signed=signed)
     return canvas.finished(ax, show=show)
 
 
@@ -217,19 +217,19 @@ def cooperators(
     sizes = mean_sizes(explanation)
     players = np.sort(views.largest(sizes, most))
     room = 0.5 * words.name_room(ax)
-    names = [words.fitted(explanation.feature_names[player], room) for player in players]
+    names = words.fitted_names([explanation.feature_names[player] for player in players], room)
 
     beside = max(map(words.text_width, names)) / 72
     ax = canvas.axes_of(ax, 5.2 + 2 * beside, 6.4)
     angles = np.pi / 2 - 2 * np.pi * np.arange(len(players)) / len(players)
     place = np.column_stack((np.cos(angles), np.sin(angles)))  # from the top, clockwise
-    strongest = _draw_edges(ax, place, strengths, players)
+    strongest, hues = _draw_edges(ax, place, strengths, players)
     radii = _draw_nodes(ax, place, explanation, players)
 
     _write_names(ax, place, names, radii)
     ax.axis("off")
     ax.set(aspect="equal", xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))
-    marks = _legend_marks(explanation, players, strengths, strongest)
+    marks = _legend_marks(explanation, players, strengths.kind, strongest, hues)
     look = canvas.key_look()
     ax.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.06), **look)
     # above the name of the first node
@@ -240,8 +240,10 @@ def cooperators(
 # Nodes and edges
 
 
-def _draw_edges(ax: Axes, place: Floats, strengths: Strengths, players: Ints) -> float:
-    """Draw the strongest edges, the strongest last, and return how strong that is."""
+def _draw_edges(
+    ax: Axes, place: Floats, strengths: Strengths, players: Ints
+) -> tuple[float, list[str]]:
+    """Draw the strongest edges, the strongest last; return how strong that is, and all colours."""
     among = strengths.values[:, players[:, None], players]
     i, j = np.triu_indices(len(players), 1)
     sizes = np.abs(among).mean(axis=0)[i, j]
@@ -251,17 +253,17 @@ def _draw_edges(ax: Axes, place: Floats, strengths: Strengths, players: Ints) ->
     order = views.largest(sizes, MAX_EDGES)[::-1]
     order = order[sizes[order] > WEAKEST * strongest]
     if not len(order):
-        return strongest
+        return strongest, []
 
     ends = np.stack((place[i[order]], place[j[order]]), axis=1)
     relative = sizes[order] / strongest
-    hues = [sign_colour(mean) for mean in means[order]] if strengths.signed else SIZES
+    hues = [sign_colour(mean) if strengths.signed else SIZES for mean in means[order]]
     opacity = 0.1 + 0.75 * relative
     widths = scaled(WIDEST) * relative
     ax.add_collection(
         LineCollection(list(ends), linewidths=widths, colors=hues, alpha=opacity, zorder=2)
     )
-    return strongest
+    return strongest, hues
 
 
 def _draw_nodes(ax: Axes, place: Floats, explanation: Explanation, players: Ints) -> Floats:
@@ -300,18 +302,17 @@ def _write_names(ax: Axes, place: Floats, names: list[str], radii: Floats) -> No
 
 
 def _legend_marks(
-    explanation: Explanation, players: Ints, strengths: Strengths, strongest: float
+    explanation: Explanation, players: Ints, kind: str, strongest: float, hues: list[str]
 ) -> list[Line2D]:
     """Return the legend's entries for nodes and edges, with the largest of each as a measure."""
-    (size,) = format_numbers([mean_sizes(explanation).max()])
-    (strength,) = format_numbers([strongest])
-    what = f"{strengths.kind} (strongest {strength})"
-
-    hues = [sign_colour(mean) for mean in explanation.values.mean(axis=0)[players].tolist()]
-    nodes = [canvas.colour_mark(canvas.SIGNS[hue], hue, "o") for hue in dict.fromkeys(hues)]
-    nodes[0].set_label(f"{nodes[0].get_label()} (largest {size})")
-    lines = {what: SIZES}
-    if strengths.signed:
-        lines = {f"positive {what}": RAISES, "negative": LOWERS}
-    edges = [Line2D([], [], color=hue, linewidth=3, label=label) for label, hue in lines.items()]
-    return nodes + edges
+    size, strength = (format_numbers([n])[0] for n in (mean_sizes(explanation).max(), strongest))
+    value = "|value|" if len(explanation) == 1 else "mean |value|"
+    signs = [sign_colour(mean) for mean in explanation.values.mean(axis=0)[players].tolist()]
+    nodes = {f"area: {value}, largest {size}": GREY}
+    nodes |= {name: hue for hue, name in canvas.SIGNS.items() if hue in signs}
+    edges = {f"width: {kind}, largest {strength}": SIZES if SIZES in hues else GREY}
+    names = {RAISES: "raise the output together", LOWERS: "lower it together"}
+    edges |= {name: hue for hue, name in names.items() if hue in hues}
+    return [canvas.colour_mark(name, hue, "o") for name, hue in nodes.items()] + [
+        Line2D([], [], color=hue, linewidth=3, label=name) for name, hue in edges.items()
+    ]

@@ -19,6 +19,8 @@ AXIS_CATEGORIES = 12  #: categories on an axis, at most
 COLOUR_CATEGORIES = 6  #: categories with a colour of their own, at most
 HISTOGRAM = 0.14  #: the height of a histogram, relative to that of the axes
 MAX_BINS = 30  #: of a histogram
+MAX_NAMES = 4  #: categories named below a swarm
+FAR = 0.16  #: from a category's mean to its name, relative to the width of the axes
 
 
 @canvas.plot
@@ -101,32 +103,37 @@ def scatter(
     bounds = explanation.interval(views.LEVEL) if errors else None
     values = explanation.values[:, number]
 
-    ax = canvas.axes_of(ax, 7.2, 5.0)
+    key: list[str] = []
+    if by is not None and by.categories:
+        room = 0.4 * words.width_in_points(ax) if ax else words.scaled(200)
+        key = [words.fitted(name, room) for name in (by.name, *by.categories)]
+    ax = canvas.axes_of(ax, 6.6 if key else 7.2, 5.0, beside=key)
     words.write_title(ax, title, explanation)
-    x = _category_axis(ax, own, values) if own.categories else own.numbers
+    x = own.numbers
+    levels = _levels(own)
+    if own.categories:
+        ax.set_xlim(-0.6, len(own.categories) - 0.4)
+    if levels is not None:
+        x = _side_by_side(ax, x, values, levels)
     ax.axhline(0, **canvas.ZERO)
     which: canvas.Which = "y" if own.categories else "both"
     canvas.tidy(ax, which, numbers=which)
     if not own.categories:
-        _draw_histogram(ax, x[~np.isnan(x)])
+        _draw_histogram(ax, own.numbers[~np.isnan(own.numbers)], levels)
     if bounds is not None:
         lower, upper = bounds
         ax.vlines(x, lower[:, number], upper[:, number], color=GREY, linewidth=0.6, zorder=2)
 
     empty = int(np.isnan(x).sum())
-    note = f" ({empty} rows without a number)" if empty else ""
+    note = f" ({empty} missing, not shown)" if empty else ""
     ax.set_xlabel(words.fitted(own.name, words.name_room(None)) + note)
     high = words.height_in_points(ax)
     what = words.wrapped(high, f"{explanation.semivalue} of", words.fitted(own.name, high))
     ax.set_ylabel(words.axis_label(ax, explanation, what, intervals=errors, room=high))
 
-    # after the labels, as a legend may stand below them
-    if by is None:
-        ax.scatter(x, values, color=SIZES, zorder=3, **canvas.dot_look(len(x)))
-    elif by.categories:
-        _draw_categories(ax, x, values, by)
-    else:
-        _draw_numbers(ax, x, values, by)
+    _draw_points(ax, x, values, by, key)  # after the labels, as a legend may stand below them
+    if own.categories:
+        _name_categories(ax, own.categories)
     return canvas.finished(ax, show=show)
 
 
@@ -165,63 +172,93 @@ def _colours(
 # Categories
 
 
-def _category_axis(ax: Axes, own: views.Column, values: Floats) -> Floats:
-    """Put categories on the x-axis, and return each row's x, beside rows of like value, (r,)."""
-    room = words.width_in_points(ax)
-    slanted = max(map(words.text_width, own.categories)) * len(own.categories) > 0.85 * room
-    names = [words.fitted(category, 0.3 * room if slanted else room) for category in own.categories]
+def _name_categories(ax: Axes, categories: Sequence[str]) -> None:
+    """Put categories on the x-axis: each on as many lines as it needs, or slanted."""
+    room = words.settled_width(ax)
+    each = room / len(categories) - words.type_size()
+    names = [words.wrapped(each, words.fitted(category, room)) for category in categories]
+    slanted = max(map(words.text_width, names)) > each
+    if slanted:
+        names = words.fitted_names(categories, 0.4 * room)
     ax.set_xticks(range(len(names)), names)
     if slanted:
         ax.tick_params(axis="x", rotation=35)
         for text in ax.get_xticklabels():
             text.set(ha="right", rotation_mode="anchor")
-    ax.set_xlim(-0.6, len(names) - 0.4)
 
-    bins, across = canvas.swarm_room(ax, len(names), horizontal=False)
+
+def _levels(own: views.Column) -> NDArray[Any] | None:
+    """Return the numbers of categories, or the few numbers that occur; None if there are many."""
+    if own.categories:
+        return np.arange(len(own.categories))
+    levels = np.unique(own.numbers[~np.isnan(own.numbers)])
+    few = 1 < len(levels) <= AXIS_CATEGORIES and len(own.numbers) > 2 * len(levels)
+    return levels if few else None
+
+
+def _side_by_side(ax: Axes, numbers: Floats, values: Floats, levels: NDArray[Any]) -> Floats:
+    """Return each row's x, (r,): its number, moved aside from rows of like value."""
+    gap = float(np.diff(levels).min()) if len(levels) > 1 else 1.0
+    swarms = int(np.ptp(levels) / gap) + 1
+    bins, across = canvas.swarm_room(ax, swarms, horizontal=False)
     span = float(values.min()), float(values.max())
     offsets = np.zeros(len(values))
-    for category in range(len(names)):
-        members = own.numbers == category
+    for level in levels:
+        members = numbers == level
         offsets[members] = views.swarm_offsets(values[members], span, bins=bins, across=across)
-    return own.numbers + canvas.HALF_SWARM * offsets
+    return np.asarray(numbers + canvas.HALF_SWARM * gap * offsets)
 
 
-def _draw_histogram(ax: Axes, numbers: Floats) -> None:
-    """Draw how often numbers occur, as faint bars along the x-axis."""
-    if np.ptp(numbers) if numbers.size else 0:
+def _draw_histogram(ax: Axes, numbers: Floats, levels: NDArray[Any] | None) -> None:
+    """Draw how often numbers occur, as faint bars along the x-axis; a bar for each level."""
+    if levels is not None:
+        counts = (numbers[:, None] == levels).sum(axis=0)
+        middles, widths = levels, 0.8 * np.diff(levels).min()
+    elif np.ptp(numbers) if numbers.size else 0:
         bins = min(MAX_BINS, max(5, int(numbers.size**0.5)))
         counts, edges = np.histogram(numbers, bins)
-        heights = HISTOGRAM * counts / counts.max()
-        look: dict[str, Any] = {"color": FAINT, "zorder": 0.5, "align": "edge"}
-        within = ax.get_xaxis_transform()
-        ax.bar(edges[:-1], heights, np.diff(edges), transform=within, **look)
+        middles, widths = (edges[:-1] + edges[1:]) / 2, np.diff(edges)
+    else:
+        return
+    heights = HISTOGRAM * counts / counts.max()
+    within = ax.get_xaxis_transform()
+    ax.bar(middles, heights, widths, transform=within, color=FAINT, zorder=0.5)
 
 
 # Colours
+
+
+def _draw_points(ax: Axes, x: Floats, y: Floats, by: views.Column | None, key: list[str]) -> None:
+    """Draw points in one colour, in those of categories with their names, or of numbers."""
+    if by is None:
+        ax.scatter(x, y, color=SIZES, zorder=3, **canvas.dot_look(len(x)))
+    elif by.categories:
+        _draw_categories(ax, x, y, by, key)
+    else:
+        _draw_numbers(ax, x, y, by)
 
 
 def _draw_numbers(ax: Axes, x: Floats, y: Floats, by: views.Column) -> None:
     """Draw points in the colours of numbers, and beside them a bar of colours."""
     known = by.numbers[~np.isnan(by.numbers)]
     dots = canvas.draw_numbers(ax, x, y, by.numbers, _limits(known))
+    label = words.fitted(by.name, words.height_in_points(ax))
     if known.size:
-        label = words.fitted(by.name, words.height_in_points(ax))
         canvas.draw_colour_bar(ax, dots, label, known)
     if known.size < len(by.numbers):
-        canvas.key_below(ax, [canvas.colour_mark("missing", GREY, "o")])
+        canvas.key_below(ax, [canvas.colour_mark(f"{label} missing", GREY, "o")])
 
 
-def _draw_categories(ax: Axes, x: Floats, y: Floats, by: views.Column) -> None:
-    """Draw points in the colours of categories, and beside them which is which."""
+def _draw_categories(ax: Axes, x: Floats, y: Floats, by: views.Column, key: list[str]) -> None:
+    """Draw points in the colours of categories, and beside them which is which, below a title."""
     hues = list(KINDS[: len(by.categories)])
     if by.others is not None:
         hues[by.others] = GREY
     colours = [hues[int(number)] for number in by.numbers]
     ax.scatter(x, y, c=colours, **canvas.dot_look(len(x)))
-    room = 0.4 * words.width_in_points(ax)
-    names = [words.fitted(category, room) for category in by.categories]
+    title, *names = key
     marks = [canvas.colour_mark(name, hue, "o") for name, hue in zip(names, hues, strict=True)]
-    canvas.key_beside(ax, marks, words.fitted(by.name, room))
+    canvas.key_beside(ax, marks, title)
 
 
 def _limits(known: Floats) -> tuple[float, float]:
@@ -253,8 +290,8 @@ def beeswarm(
     """Draw every row's values as a swarm of points per feature, the largest mean size first.
 
     A point's colour is the rank of the feature's `data` among the rows, from blue (low) to orange
-    (high). Unordered categories are grey, and the most frequent ones are named at the mean of their
-    values. Texts have a swarm for each word.
+    (high). Unordered categories are grey; the most frequent ones are named below, each with a line
+    to the mean of its values. Several texts have a swarm for each word.
     """
     explanation = canvas.single_output(explanation, "beeswarm")
     most = canvas.positive_count("max_features", max_features)
@@ -264,15 +301,17 @@ def beeswarm(
     players = views.largest(sizes, most)
 
     room = words.name_room(ax)
-    names = [words.fitted(explanation.feature_names[player], room) for player in players]
-    ax = canvas.lines_of(ax, names, width=6.2, line=0.42)
+    names = words.fitted_names([explanation.feature_names[player] for player in players], room)
+    by_word = explanation is not whole  # whose cells say no more than the words
+    kinds = [{} if by_word else views.category_means(explanation, int(n)) for n in players]
+    # names of categories need room
+    ax = canvas.lines_of(ax, names, width=6.2, line=0.48 if any(kinds) else 0.42)
     words.write_title(ax, title, whole)
     ax.axvline(0, **canvas.ZERO)
     canvas.tidy(ax, "both", numbers="x")
 
     bins, across = canvas.swarm_room(ax, len(players), horizontal=True)
     swarms = views.swarms(explanation, players, bins=bins, across=across)
-    kinds = [views.category_means(explanation, int(player)) for player in players]
     # the swarms of categories leave room for names below
     middles = [line - (0.2 if means else 0.0) for line, means in enumerate(kinds)]
     halves = [0.22 if means else canvas.HALF_SWARM for means in kinds]
@@ -286,7 +325,7 @@ def beeswarm(
     # some points have a colour and others are grey, which asks for an answer
     known = [~np.isnan(swarm.ranks) for swarm in swarms]
     missing = any(not ranks.all() for ranks, means in zip(known, kinds, strict=True) if not means)
-    key = ["categories, named at their means"] if any(kinds) else []
+    key = ["categories (lines: means)"] if any(kinds) else []
     if missing and np.any(known):
         key.append("missing")
     if key:
@@ -295,35 +334,37 @@ def beeswarm(
 
 
 def _write_categories(ax: Axes, line: int, means: dict[str, float], width: float) -> None:
-    """Write categories below their swarm, the first ones first, if there is room at their means.
+    """Write the most frequent categories below their swarm, with lines to their means.
 
-    The width of the axes is in points.
+    Names that would stand far from their means are left out. The width of the axes is in points.
     """
     low, high = ax.get_xlim()
-    taken: list[tuple[float, float]] = []  # the starts and ends of names, with some space
+    space = words.scaled(10)
+    shown: list[tuple[float, float, str]] = []  # the mean, the width in points and the name
+    middles: Floats = np.zeros(0)
     for name, mean in means.items():
-        place = (mean - low) / (high - low) * width
-        long = words.text_width(name, -2)
-        beside = [edge for start, end in taken for edge in (end, start - long)]
-        starts = [
-            start
-            for start in (place - long / 2, 0.0, width - long, *beside)
-            if place - long <= start <= place and 0 <= start <= width - long
-            if all(start + long <= other or start >= end for other, end in taken)
-        ]
-        if starts:
-            start = min(starts, key=lambda start: abs(start + long / 2 - place))
-            space = words.scaled(10)
-            taken.append((start - space, start + long + space))
-            ax.plot([mean] * 2, [line - 0.42, line + 0.1], color=INK, linewidth=1.5, zorder=4)
-            ax.text(
-                low + start / width * (high - low),
-                line + 0.28,
-                name.replace("$", r"\$"),
-                va="center",
-                color=INK,
-                size=words.type_size(-2),
-            )
+        more = sorted([*shown, (mean, words.text_width(name, -2), name)])
+        places = np.array([(mean - low) / (high - low) * width for mean, _, _ in more])
+        widths = np.array([long for _, long, _ in more]) + space
+        moved = views.spread(places, widths, -space / 2, width + space / 2)
+        fits = widths.sum() <= 0.85 * width  # a grid of axes may still make them narrower
+        if fits and np.abs(moved - places).max() <= FAR * width:
+            shown, middles = more, moved
+        if len(shown) == MAX_NAMES:
+            break
+    for (mean, _, name), middle in zip(shown, middles.tolist(), strict=True):
+        x = low + middle / width * (high - low)
+        ax.plot([mean, mean], [line - 0.42, line + 0.02], color=INK, linewidth=1.5, zorder=4)
+        ax.plot([mean, x], [line + 0.02, line + 0.15], color=INK, linewidth=0.7, zorder=4)
+        ax.text(
+            x,
+            line + 0.33,
+            name.replace("$", r"\$"),
+            ha="center",
+            va="center",
+            color=INK,
+            size=words.type_size(-2),
+        )
 
 
 def _draw_swarms(

@@ -16,7 +16,7 @@ from shearshap.result.text import format_end, format_numbers
 SIZE = 14.0  #: points: the size of words
 WIDTH = 7.4  #: inches
 EDGE = 10.0  #: points around all
-BETWEEN = 5.0  #: points between two words
+BETWEEN = 9.0  #: points between two words
 MAX_NUMBERED = 60  #: words up to which each has its number below
 
 
@@ -85,7 +85,9 @@ def _write_words(ax: Axes, one: Explanation) -> float:
 
     left = 0.0
     top = EDGE + 2.2 * size
-    pieces = one.feature_names if one.display_data is None else map(str, one.display_data[0])
+    pieces = one.feature_names
+    if one.texts is not None and one.display_data is not None:
+        pieces = [str(piece) for piece in one.display_data[0]]  # such as documents
     for piece, number, value in zip(pieces, numbers, values.tolist(), strict=True):
         hue = canvas.BY_SIGN(scale(value))
         word = _write(ax, words.fitted(piece, 0.75 * room), size, canvas.ink_on(hue))

@@ -54,7 +54,8 @@ def waterfall(
     view = views.waterfall(explanation, row, most)
 
     room = words.name_room(ax)
-    steps = [words.fitted_pair(step.name, step.cell, room) for step in view.steps]
+    pairs = [(step.name, step.cell) for step in view.steps]
+    steps = words.fitted_pairs(pairs, [room] * len(pairs))
     places = decimals(view.sizes)
     numbers = [format_estimate(step.size, step.margin, places) for step in view.steps]
     base = format_end(view.base, view.sizes)
@@ -84,7 +85,7 @@ def waterfall(
     for texts in (ax.get_yticklabels(), ax.texts):
         texts[0].set_fontweight("bold")
         texts[-1].set_fontweight("bold")
-    canvas.key_below(ax, canvas.sign_marks(hues))
+    canvas.key_below(ax, canvas.sign_marks([step.colour for step in view.steps if step.size]))
     return canvas.finished(ax, show=show)
 
 
@@ -157,10 +158,19 @@ def _draw_side(ax: Axes, view: views.Waterfall, *, away: int) -> int:
     ax.barh(np.zeros(len(steps)), sizes, 2 * HALF, middles - sizes / 2, color=colour, **look)
 
     places = decimals(view.sizes)
-    room = 0.6 * words.width_in_points(ax)  # two names side by side fill the figure
-    for number, (step, middle) in enumerate(zip(steps, middles.tolist(), strict=True)):
-        estimate = format_estimate(step.size, step.margin, places)
-        name = words.fitted_pair(step.name, step.cell, room - words.text_width(estimate))
+    estimates = [format_estimate(step.size, step.margin, places) for step in steps]
+    # a name may reach from its line to the far edge of the strip
+    whole = float(np.abs(view.sizes).sum()) or 1.0
+    far = view.prediction - away * sum(abs(s.size) for s in view.steps if s.size * away > 0)
+    width = words.width_in_points(ax)
+    rooms = [
+        max(0.6, abs(far - middle) / whole) * width - words.text_width(estimate)
+        for middle, estimate in zip(middles.tolist(), estimates, strict=True)
+    ]
+    names = words.fitted_pairs([(step.name, step.cell) for step in steps], rooms)
+    for number, (name, estimate, middle) in enumerate(
+        zip(names, estimates, middles.tolist(), strict=True)
+    ):
         height = away * (HALF + GAP_LINES + number)
         ax.plot([middle] * 2, [away * HALF, height], **canvas.ZERO)
         ax.annotate(
@@ -211,15 +221,16 @@ def decision(
     names, levels = _paths(explanation, most)
 
     room = words.name_room(ax)
-    labels = [words.fitted(name, room) for name in names]
-    ax = canvas.axes_of(ax, 5.8, 2.0 + canvas.LINE * len(names), beside=labels)
+    labels = words.fitted_names(names, room)
+    high = 2.0 + canvas.LINE * (len(names) + 0.7 * len(rows))
+    ax = canvas.axes_of(ax, 5.8, high, beside=labels)
     words.write_title(ax, title, whole)
     coloured = _draw_lines(ax, levels, explanation.predictions)
-    for row in rows:
-        _draw_highlight(ax, levels[row], str(explanation.index[row]))
+    for number, row in enumerate(rows):
+        _draw_highlight(ax, levels[row], str(explanation.index[row]), number)
 
     ax.set_yticks(np.arange(len(names)) + 0.5, labels)
-    ax.set_ylim(0, len(names) + (0.7 if rows else 0.08))
+    ax.set_ylim(0, len(names) + 0.08 + 0.7 * len(rows))
     ax.set_xlabel(words.axis_label(ax, explanation, WAY))
     canvas.tidy(ax, "x", numbers="x")
     for level in range(1, len(names)):
@@ -275,16 +286,20 @@ def _draw_lines(ax: Axes, levels: Floats, predictions: Floats) -> ScalarMappable
     return colours
 
 
-def _draw_highlight(ax: Axes, levels: Floats, label: str) -> None:
-    """Draw one row in black, with its label above its end."""
+def _draw_highlight(ax: Axes, levels: Floats, label: str, line: int) -> None:
+    """Draw one row in black, with its label above its end, on a line of its own."""
+    top = len(levels) - 1
     ax.plot(levels, np.arange(len(levels)), color=INK, linewidth=scaled(2.4), zorder=4)
+    ax.plot([levels[-1]] * 2, [top, top + 0.7 * line + 0.3], zorder=4, color=INK, linewidth=0.8)
     number = format_number(float(levels[-1]), decimals(levels))
     ax.annotate(
         f"row {words.fitted(label, 12 * type_size())}: {number}",
-        xy=(levels[-1], len(levels) - 1),
+        xy=(levels[-1], top + 0.7 * line),
         xytext=(0, 3),
         textcoords="offset points",
         ha="center",
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        zorder=5,
         color=INK,
         size=type_size(),
     )

@@ -1,6 +1,6 @@
 """Words on plots: the size of type, texts measured before they are cut, labels and titles."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import ceil
@@ -24,6 +24,7 @@ TYPE = 11.0  #: points: the size of labels
 SCALES = {"paper": 0.8, "notebook": 1.0, "talk": 1.4, "poster": 2.0}  #: of type, by context
 NAME_ROOM = 4.6  #: inches for the names beside a new figure's lines, at most
 SHARE = 0.775  #: of a figure's width that axes have before labels find their room
+KEPT = 8  #: letters before the first in which long names differ
 OUTPUT_LETTERS = 48  #: letters of an output's name, at most
 
 _scale: ContextVar[float] = ContextVar("scale", default=1.0)
@@ -96,7 +97,10 @@ def room_across(ax: Axes) -> float:
 
 def name_room(ax: Axes | None) -> float:
     """Return how wide the names beside lines may be, in points: axes given share theirs."""
-    return scaled(72 * NAME_ROOM) if ax is None else 0.5 * width_in_points(ax)
+    if ax is None:
+        return scaled(72 * NAME_ROOM)
+    layout = ax.figure.canvas.figure.get_layout_engine()
+    return (0.5 if layout is None else 0.6) * width_in_points(ax)
 
 
 # Texts that fit
@@ -117,25 +121,50 @@ def fitted(text: str, room: float) -> str:
     return line.replace("$", r"\$")
 
 
-def fitted_pair(name: str, cell: str, room: float) -> str:
+def fitted_names(names: Sequence[str], room: float) -> list[str]:
+    """Return names that fit; those that would look the same lose what they begin with alike."""
+    return fitted_pairs([(name, "") for name in names], [room] * len(names))
+
+
+def fitted_pairs(pairs: Sequence[tuple[str, str]], rooms: Sequence[float]) -> list[str]:
     """Return "name = cell", or the name alone if the cell is not known or says the same."""
-    if cell in ("", name):
-        return fitted(name, room)
     between = " = "
-    rest = room - text_width(between)
-    name = fitted(name, max(rest / 2, rest - text_width(cell)))
-    return name + between + fitted(cell, rest - text_width(name))
+    cells = ["" if cell == name else cell for name, cell in pairs]
+    rests = [
+        max((room - text_width(between)) / 2, room - text_width(between + cell)) if cell else room
+        for cell, room in zip(cells, rooms, strict=True)
+    ]
+    names = [name for name, _ in pairs]
+    short = [fitted(name, rest) for name, rest in zip(names, rests, strict=True)]
+    narrow = [fitted(name, min(rests)) for name in names]
+    for same in set(narrow):
+        twins = {name for name, other in zip(names, narrow, strict=True) if other == same}
+        if len(twins) > 1:
+            letters = enumerate(zip(*twins, strict=False))
+            differ = next((at for at, some in letters if len(set(some)) > 1), 0)
+            start = max(0, differ - KEPT)
+            for place, name in enumerate(names):
+                if name in twins and "…" in short[place]:
+                    short[place] = fitted(f"…{name[start:]}", rests[place])
+    return [
+        name + between + fitted(cell, room - text_width(name + between)) if cell else name
+        for name, cell, room in zip(short, cells, rooms, strict=True)
+    ]
 
 
 def wrapped(room: float, *parts: str) -> str:
-    """Return the parts of a label, on a new line if one has no room on the last."""
+    """Return the parts of a label, each on a new line if it has no room on the last.
+
+    A part that is wider than the room is broken between its words.
+    """
     lines = [""]
     for part in filter(None, parts):
-        longer = f"{lines[-1]} {part}".strip()
-        if lines[-1] and text_width(longer) > room:
-            lines.append(part)
-        else:
-            lines[-1] = longer
+        for piece in [part] if text_width(part) <= room else part.split():
+            longer = f"{lines[-1]} {piece}".strip()
+            if lines[-1] and text_width(longer) > room:
+                lines.append(piece)
+            else:
+                lines[-1] = longer
     return "\n".join(lines)
 
 
@@ -202,12 +231,24 @@ def write_title(
         if isinstance(content, Importance):
             rows = rows or counted(sum(content.rows), "row")
         else:
+            if row is None and len(content) == 1 and not rows:
+                row = 0
             rows = rows or views.rows_text(content)
             if row is not None and content.game is None:
                 rows = f"row {content.index[row]}"
             background = against(content).partition(", ")[0]  # how rows were drawn is a detail
         room = room_across(ax) * TYPE / (TYPE + 1)  # the type of titles is larger
         parts = filter(None, (output_label(content), rows, background))
-        *firsts, last = (fitted(part, room) for part in parts)
+        *firsts, last = (fitted(part, 2 * room) for part in parts)
         title = wrapped(room, *(f"{first}," for first in firsts), last)
     ax.set_title(title, color=INK, size=type_size(1), pad=pad)
+
+
+def keep_title_inside(ax: Axes) -> None:
+    """Move a title that would stick out of its figure to the left or right, once all is drawn."""
+    settled_width(ax)
+    figure = ax.figure.bbox
+    box = ax.title.get_window_extent()
+    out = max(0.0, figure.x0 - box.x0) - max(0.0, box.x1 - figure.x1)
+    if out and box.width <= figure.width:
+        ax.title.set_x(ax.title.get_position()[0] + out / ax.bbox.width)

@@ -80,9 +80,12 @@ const charts = (() => {
     if (line.whisker) track.append(...whiskerOf(line.whisker, scale, height / 2));
     if (line.point !== undefined) track.append(svg("circle", { class: "point", cx: scale.place(line.point), cy: height / 2, r: 4 }));
     if (line.dots) track.append(dotsOf(line.dots, scale, height));
+    for (const [mean] of line.means ?? []) track.append(upright("mean", scale.place(mean), 3, height - 3));
     const name = element("span", { className: "name" }, ...breakable(line.name));
     if (line.detail) name.append(" ", element("small", {}, ...breakable(line.detail)));
-    return element("div", { className: "line" }, name, track, element("span", { className: "amount" }, line.number ?? ""));
+    const made = element("div", { className: "line" }, name, track, element("span", { className: "amount" }, line.number ?? ""));
+    if (line.means) made.append(element("span", { className: "means" }, ...line.means.flatMap(([, words]) => [element("span", {}, words), " "])));
+    return made;
   };
 
   const draw = (home, { lines, unit, rule }) => {

@@ -40,6 +40,7 @@ SHOWN_OUTPUTS = 12  #: outputs of which the page has pictures; the file has all
 DOTS = 500  #: rows drawn as dots, evenly taken; fewer if there are many outputs
 MIN_DOTS = 150
 GLOBAL_FEATURES = 20  #: in a chart of all rows
+MEANS = 6  #: categories whose means are written below their dots
 MAX_PAIRS = 10  #: pairs of features in the chart of interactions
 BINS = 100  #: dots that fit along a line, on a screen between a phone and a desk
 ACROSS = 8  #: dots that fit above each other in a line
@@ -57,8 +58,9 @@ def page(result: Result, facts: Mapping[str, Any]) -> Page:
     moved = moved_output(outputs[0]) if len(outputs) == 1 else "the model's predictions"
     against = plain(result.background)
     lead = f"How much {features} moved {moved}, for {rows}, compared with {against}. {note}"
+    several = len(explanation) > 1 or explanation.interactions is not None
     sections = (
-        features_section(outputs),
+        *([features_section(outputs)] if several else []),
         _rows_section(outputs, row_data(outputs, result)),
         _reading_section(outputs, result),
         making_section(result, facts),
@@ -164,24 +166,49 @@ def _dots_figure(outputs: Sequence[Explanation]) -> Figure:
     rows = len(outputs[0])
     drawn = views.evenly_spaced(rows, max(MIN_DOTS, DOTS // len(outputs)))
     charts = []
-    has_grey = False
+    has_grey = has_colours = has_means = False
     for output in outputs:
         some = output[drawn]
-        swarms = views.swarms(some, _drawn_players(output), bins=BINS, across=ACROSS)
-        has_grey |= any(np.isnan(swarm.ranks).any() for swarm in swarms)
-        lines = [Line(swarm.name, dots=_dots(swarm)) for swarm in swarms]
+        players = _drawn_players(output)
+        swarms = views.swarms(some, players, bins=BINS, across=ACROSS)
+        ranks = np.array([swarm.ranks for swarm in swarms])
+        has_grey |= bool(np.isnan(ranks).any())
+        has_colours |= not np.isnan(ranks).all()
+        lines = [
+            Line(swarm.name, dots=_dots(swarm), means=_means(output, player))
+            for swarm, player in zip(swarms, players.tolist(), strict=True)
+        ]
+        has_means |= any(line.means for line in lines)
         alt = f"Values row by row, {output.output_names[0]}"
         unit = "← lowers the prediction · raises it →"
-        charts.append(_ramp() + chart(lines, alt=alt, unit=unit))
+        ramp = "" if np.isnan(ranks).all() else _ramp()
+        charts.append(ramp + chart(lines, alt=alt, unit=unit))
 
     which = "each row" if len(drawn) == rows else f"each of {len(drawn)} rows, evenly spaced"
     caption = (
         f"One dot for {which}. Right of the line, the feature raised the prediction; left of it, "
-        "the feature lowered it. Blue: the feature itself is low in that row; orange: it is high."
+        "the feature lowered it."
     )
-    if has_grey:
-        caption += " Categories and text are shown in grey."
+    if has_colours:
+        caption += (
+            " Blue dots are rows in which the feature itself is low, orange dots rows in which it "
+            "is high."
+        )
+    if has_means:
+        caption += " Categories are grey, with upright lines at their means."
+    elif has_grey and has_colours:
+        caption += " Dots without a number are grey."
     return _figure("Which way, row by row", outputs, charts, caption)
+
+
+def _means(output: Explanation, player: int) -> list[tuple[float, str]]:
+    """Return the mean of each category and its words, the lowest first; none without any."""
+    means = views.category_means(output, player, MEANS)
+    places = decimals(mean_sizes(output))
+    return sorted(
+        (float(f"{mean:.4g}"), f"{name} {format_number(mean, places, sign=True)}")
+        for name, mean in means.items()
+    )
 
 
 def _dots(swarm: views.Swarm) -> dict[str, list[float]]:

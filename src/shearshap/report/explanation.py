@@ -77,6 +77,13 @@ def _outputs(explanation: Explanation) -> list[Explanation]:
         explanation = explanation.output(0)
     one = len(explanation) == 1
     alike = views.of_row(explanation, 0) if one else same_players(explanation)
+    if one and alike.display_data is not None:
+        pairs = zip(alike.feature_names, map(str, alike.display_data[0]), strict=True)
+        names = [
+            name if name == text else f"{name} (“{shortened(' '.join(text.split()), 60)}”)"
+            for name, text in pairs
+        ]
+        alike = replace(alike, feature_names=names)
     # a word is in a text or not: its cells say no more than that
     return shown_outputs(replace(alike, display_data=None))[0]
 

@@ -158,6 +158,7 @@ class Line:
     #: points by their colour, [at, offset, at, offset, ...]; an offset is from -1 to 1, how far a
     #: point stands off the line's middle
     dots: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    means: Sequence[tuple[float, str]] = ()  #: of categories: where, and in words, below the line
     detail: str = ""  #: after the name, softer
     kind: str = ""  #: of its bar: "raises" or "lowers"; "": a size
 

@@ -61,8 +61,7 @@
     lines.push({ name: "prediction", number: digits.end(prediction, largest), point: prediction });
 
     const chart = element("div", { className: "chart", role: "group", ariaLabel: `${index.label} ${index.labels[row]}, from base value to prediction` });
-    const unit = index.outputs[output] === "output" ? "prediction" : index.outputs[output];
-    charts.draw(chart, { lines, unit, rule: base });
+    charts.draw(chart, { lines, unit: index.shown[output], rule: base });
     return chart;
   };
 
@@ -117,9 +116,8 @@
   const showRow = (row) => {
     chosen = row;
     const number = own(index.predictions[output][row]);
-    const of = index.outputs[output] === "output" ? "" : ` for “${index.outputs[output]}”`;
     const name = index.label === "row" ? `Row ${index.labels[row]}` : `${index.label} ${index.labels[row]}`;
-    title.replaceChildren(...breakable(name), `: prediction${of} ${number}`);
+    title.replaceChildren(...breakable(name), `: ${index.shown[output]} ${number}`);
     place.replaceChildren(chartOf(row, output));
     const { block, aside: texts } = rowOf(row);
     aside.textContent = index.aside.length ? `Not given to the model: ${index.aside.map((column, at) => `${column} = ${block.texts[texts[at]]}`).join(", ")}` : "";
@@ -192,6 +190,8 @@
   before.addEventListener("click", () => { page -= 1; showPage(); });
   after.addEventListener("click", () => { page += 1; showPage(); });
 
+  const longest = index.labels.reduce((most, label) => Math.max(most, label.length), 0);
+  home.style.setProperty("--letters", Math.min(longest, 16));
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...cells, last)), body);
   const scroller = element("div", { className: "scroller" }, table);
   const tools = element("div", { className: "picker tools" });

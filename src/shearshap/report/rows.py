@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from shearshap.report.page import data_element
 from shearshap.report.result import Result
+from shearshap.report.summary import moved_output
 from shearshap.result import views
 from shearshap.result.cells import are_classes, label_text
 from shearshap.result.explanation import Explanation
@@ -79,6 +80,7 @@ def _index(
         "label": first.index_name if isinstance(first.index_name, str) else "row",
         "features": first.feature_names,
         "outputs": [output.output_names[0] for output in outputs],
+        "shown": [moved_output(output).removeprefix("the model's ") for output in outputs],
         "classes": len(outputs) > 1 and are_classes(predictions),
         "aside": result.extra_columns[:MAX_EXTRA_COLUMNS],
         "block": BLOCK,

@@ -141,10 +141,12 @@ def _range(output: Explanation) -> str:
     base = _own(float(output.base_values.mean()))
     name = named(output)
     if len(predictions) == 1:
-        return f"The prediction{name} is {_own(float(predictions[0]))}; it starts from {base}."
-    low = _own(float(predictions.min()))
-    high = _own(float(predictions.max()))
-    mean = _own(float(predictions.mean()))
+        what = f"The {output.scale}{name.replace(' for', ' of', 1)}"
+        if output.scale is None:
+            what = f"The prediction{name}"
+        return f"{what} is {_own(float(predictions[0]))}; it starts from {base}."
+    numbers = [predictions.min(), predictions.max(), predictions.mean()]
+    low, high, mean = format_numbers(numbers)
     return (
         f"The predictions{name} run from {low} to {high}, with a mean of {mean}. For the "
         f"background the model predicts {base}."

@@ -258,7 +258,9 @@ def folded(explanation: "Explanation", depth: int) -> "Explanation":
         joined = np.empty((len(cells), len(groups)), dtype=object)
         for group, own in enumerate(members):
             for row, line in enumerate(cells[:, own]):
-                joined[row, group] = line[0] if len(own) == 1 else between.join(map(str, line))
+                joined[row, group] = (
+                    line[0] if len(own) == 1 else between.join(map(_short_text, line))
+                )
         fields["display_data"] = joined
 
     titles = [name or path[-1] for path, name in groups]
@@ -271,6 +273,12 @@ def folded(explanation: "Explanation", depth: int) -> "Explanation":
         groups={title: own for title, own in inside.items() if len(own) > 1},
         hierarchy=above if any(above) else None,
     )
+
+
+def _short_text(cell: object) -> str:
+    """Return a cell as text, numbers to four digits."""
+    is_number = isinstance(cell, float | np.floating) and not is_missing(cell)
+    return f"{cell:.4g}" if is_number else label_text(cell)
 
 
 def _group_spans(explanation: "Explanation", members: list[Ints]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ PAGE = {
     "link": "#0A58A8",
     "raises": RAISES,
     "lowers": LOWERS,
-    "sizes": "#8C959F",
+    "sizes": SIZES,
 }
 
 DARK_RAISES = "#F0873E"
@@ -52,7 +52,7 @@ DARK_PAGE = {
     "link": "#6CB2F2",
     "raises": DARK_RAISES,
     "lowers": DARK_LOWERS,
-    "sizes": "#6E7883",
+    "sizes": "#9A82E8",
 }
 
 

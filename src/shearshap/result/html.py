@@ -13,8 +13,18 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from shearshap.result.colours import DARK_LOWERS, DARK_RAISES, GREY, KINDS, LOWERS, RAISES
+from shearshap.result.colours import (
+    COHORTS,
+    DARK_LOWERS,
+    DARK_PAGE,
+    DARK_RAISES,
+    GREY,
+    LOWERS,
+    RAISES,
+    SIZES,
+)
 from shearshap.result.importance import Importance
 from shearshap.result.passages import are_passages, passages_html
 from shearshap.result.text import (
@@ -34,15 +44,13 @@ if TYPE_CHECKING:
     from shearshap.result.explanation import Explanation
 
 LETTERS = 28  #: of a name, at most; the whole name is its title
-DARK_KINDS = (DARK_LOWERS, DARK_RAISES, "#2BC49A", "#E3A3C6", "#F0B840", "#8CCBF0", "#C08B3E", GREY)
-
-SIGNS = {"raises the output": "var(--raises)", "lowers it": "var(--lowers)"}
+DARK_KINDS = ("#2BC49A", "#F0B840", "#E3A3C6", "#8CCBF0", "#C08B3E", GREY, DARK_LOWERS, DARK_RAISES)
 
 
 def _style() -> str:
     """Return the style sheet, with the colours of bars as custom properties."""
-    light = _properties(RAISES, LOWERS, KINDS)
-    dark = _properties(DARK_RAISES, DARK_LOWERS, DARK_KINDS)
+    light = _properties(RAISES, LOWERS, SIZES, COHORTS)
+    dark = _properties(DARK_RAISES, DARK_LOWERS, DARK_PAGE["sizes"], DARK_KINDS)
     sheet = (files("shearshap.result") / "notebook.css").read_text(encoding="utf-8")
     return f"""<style>
 .shear {{{light}}}
@@ -52,8 +60,8 @@ body[data-jp-theme-light="false"] .shear, .vscode-dark .shear, html[theme="dark"
 {sheet}</style>"""
 
 
-def _properties(raises: str, lowers: str, kinds: tuple[str, ...]) -> str:
-    colours = {"raises": raises, "lowers": lowers}
+def _properties(raises: str, lowers: str, sizes: str, kinds: tuple[str, ...]) -> str:
+    colours = {"raises": raises, "lowers": lowers, "sizes": sizes}
     colours |= {f"k{number}": colour for number, colour in enumerate(kinds)}
     return ";".join(f"--{name}:{colour}" for name, colour in colours.items())
 
@@ -94,6 +102,17 @@ def _key(colours: dict[str, str]) -> str:
         for name, colour in colours.items()
     ]
     return f'<div class="shear-key">{"".join(marks)}</div>'
+
+
+def _sign_key(numbers: ArrayLike) -> str:
+    """Return what the colours of these numbers mean."""
+    signs = np.sign(np.asarray(numbers))
+    colours = {}
+    if (signs > 0).any():
+        colours["raises the output"] = "var(--raises)"
+    if (signs < 0).any():
+        colours["lowers it" if colours else "lowers the output"] = "var(--lowers)"
+    return _key(colours) if colours else ""
 
 
 # Bars
@@ -147,7 +166,8 @@ def explanation_html(explanation: "Explanation") -> str:
         content = "".join(map(_soft, above)) + _means_html(explanation.mean(), explanation.game)
         return _framed("Explanation", _summary(explanation), content + notes)
     if are_passages(explanation):
-        content = f"{_soft(question(explanation))}{passages_html(explanation)}{_key(SIGNS)}{notes}"
+        key = _sign_key(explanation.values)
+        content = f"{_soft(question(explanation))}{passages_html(explanation)}{key}{notes}"
         return _framed("Explanation", _summary(explanation), content)
     view = first_rows(explanation)
     scale = Scale.from_numbers(cell.number for cell in view.cells)
@@ -169,7 +189,8 @@ def explanation_html(explanation: "Explanation") -> str:
         f'<th class="shear-left">row</th>{output}<th>base value</th>{names}<th>prediction</th>'
         f"</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
-    content = f"{_soft(question(explanation))}{table}{_key(SIGNS)}{left_out}{notes}"
+    key = _sign_key([cell.number for cell in view.cells])
+    content = f"{_soft(question(explanation))}{table}{key}{left_out}{notes}"
     return _framed("Explanation", _summary(explanation), content)
 
 
@@ -235,11 +256,11 @@ def _series_key(table: Importance) -> str:
         names = cohorts
     if len(names) > 1:
         return _key({name: _kind(number) for number, name in enumerate(names)})
-    return _key(SIGNS) if table.coloured else ""
+    return _sign_key(table.values) if table.coloured else ""
 
 
 def _kind(number: int) -> str:
-    return f"var(--k{number % len(KINDS)})"
+    return f"var(--k{number % len(COHORTS)})"
 
 
 def _lanes(means: list[Mean], coloured: bool, scale: Scale) -> str:
@@ -249,7 +270,7 @@ def _lanes(means: list[Mean], coloured: bool, scale: Scale) -> str:
     for number, mean in enumerate(means):
         colour = _kind(number)
         if len(means) == 1:
-            colour = _sign(mean.size) if coloured else GREY
+            colour = _sign(mean.size) if coloured else "var(--sizes)"
         bar = scale.bar(mean.size, colour) + scale.whisker(mean.low, mean.high)
         margin = f'<span class="shear-soft shear-margin"> ({mean.interval})</span>'
         lanes.append(f'<div class="shear-lane">{bar}</div>')

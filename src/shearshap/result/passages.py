@@ -257,8 +257,9 @@ def _passage(view: View, below: Callable[[View, int], str] | None) -> str:
             f"--v{output}:{_colour(float(share))}" for output, share in enumerate(shares[part])
         )
         words.append(f'<span style="{style}" title="{title}">{escape(piece)}</span>')
+    label = f"Text {view.label}" if view.label.isdigit() else view.label
     return (
-        f'<div class="shear-passage"><div><b>{escape(view.label)}</b> '
+        f'<div class="shear-passage"><div><b>{escape(label)}</b> '
         f'<span class="shear-picks">{"".join(picks)}</span></div>{heads}'
         f'<div class="shear-text">{"".join(words)}</div>{last}</div>'
     )

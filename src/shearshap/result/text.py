@@ -95,6 +95,8 @@ def format_end(number: float, values: ArrayLike) -> str:
     It has as many decimals as the values that lead from one to the other if those are more, so that
     small steps from a large number can be followed.
     """
+    if abs(number) < 1e-9 * np.abs(np.asarray(values)).max(initial=0.0):
+        number = 0.0  # up to rounding
     own = decimals(number)
     steps = decimals(values)
     if own is None and steps is not None and 1 <= abs(number) < 10**MAX_DIGITS:

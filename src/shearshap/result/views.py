@@ -318,6 +318,20 @@ def category_means(explanation: Explanation, player: int, most: int = 8) -> dict
     }
 
 
+def spread(places: Floats, widths: Floats, low: float, high: float) -> Floats:
+    """Return places between two ends, (n,), as near to growing ones as things so wide can stand."""
+    before = np.cumsum(widths) - widths / 2  # of the middle of each, if all stand side by side
+    blocks: list[tuple[float, int]] = []  # things that touch: how far they are moved, how many
+    for shift in (places - before).tolist():
+        blocks.append((shift, 1))
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            (first, some), (second, others) = blocks[-2:]
+            both = some + others
+            blocks[-2:] = [((first * some + second * others) / both, both)]
+    shifts = np.repeat([shift for shift, _ in blocks], [count for _, count in blocks])
+    return np.asarray(before + np.clip(shifts, low, max(low, high - widths.sum())))
+
+
 # Contents of cells
 
 

@@ -435,7 +435,11 @@
     try {
       const [row] = await found(text, 1);
       if (row) await then(row.number);
-      else say("No row matches “" + text + "”.");
+      else {
+        say("No row matches “" + text + "”.");
+        $("row").value = state.id;
+        $("other").value = state.other ? state.other.id : "";
+      }
     } catch (error) {
       complain(error, () => search(text, then));
     }
@@ -505,7 +509,8 @@
   const choose = (output) => {
     state.output = output;
     state.low = state.high = 0;
-    $("prediction-label").textContent = state.about.outputs.length > 1 ? "Prediction: " + state.about.outputs[output] : "Prediction";
+    const name = state.about.outputs[output];
+    $("prediction-label").textContent = name === "output" ? "Prediction" : "Prediction: " + name;
     arrange();
     if (state.latest) draw(state.latest);
   };
