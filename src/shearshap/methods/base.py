@@ -123,8 +123,11 @@ class Method(ABC):
     enumerates: ClassVar[bool] = True
     #: whether a row can stop early: its designs have standard errors, and a `first`
     stops: ClassVar[bool] = False
-    #: whether it differentiates models that can be
-    differentiates: ClassVar[bool] = False
+
+    @property
+    def differentiates(self) -> bool:
+        """Whether it differentiates models that can be."""
+        return False
 
     @property
     @abstractmethod

@@ -13,7 +13,7 @@ the n-th subset's:
 
 from dataclasses import dataclass
 from math import comb, inf
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -73,8 +73,6 @@ class Shear(Method):
         take evaluations from the budget.
     """
 
-    differentiates: ClassVar[bool] = True
-
     outsiders: Outsiders = "antithetic"
     selection: Literal["cross-contribution", "random"] = "cross-contribution"
     unbiased: bool = False
@@ -95,6 +93,11 @@ class Shear(Method):
         if self.outsiders != "empty" and self.unbiased:
             promised.add("unbiased")
         return frozenset(promised)
+
+    @property
+    def differentiates(self) -> bool:
+        """Whether it differentiates models that can be."""
+        return self.selection != "random" and self.interaction != "second-differences"
 
     def minimum(self, game: GameInfo) -> int:
         """Return the coalitions of the screening and of N = 4, a cooperator and its complement."""

@@ -17,12 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 from numpy.typing import ArrayLike
 
 from shearshap.errors import InputError, MethodError
@@ -140,7 +138,7 @@ def from_method(name: str, method: Method, *, fingerprint: str, ours: bool = Fal
     """Return the estimator of a method; one that differentiates gets the model if there is one."""
 
     def answer(games: Games, number: int, budget: int, seed: int) -> Answer:
-        if games.model is None or not differentiates(method, games.players):
+        if games.model is None or not method.differentiates:
             return by_coalitions(games, number, budget, seed)
         started = time.process_time()
         row = slice(number, number + 1)
@@ -174,15 +172,6 @@ def measured(
         return Answer(values, game.evaluations, time.process_time() - started)
 
     return answer
-
-
-def differentiates(method: Method, players: int) -> bool:
-    """Return whether a method looks at derivatives of a model that has them."""
-    info: Any = SimpleNamespace(players=players, device=torch.device("cpu"), differentiable=True)
-    screening = method.screening(info)
-    if screening is None or screening.kind == "distance":
-        return False
-    return screening.coalitions is None
 
 
 # The contest
