@@ -32,7 +32,8 @@ RESULTS = ROOT / "benchmarks" / "results"  #: the published tables
 Result = TypeVar("Result")
 
 EVERY_METHOD: dict[str, Method] = {**METHODS, **BASELINES}
-SAMPLING = [name for name in METHODS if name not in ("exact", "auto")]
+#: without groups of features, coarse-to-fine is permutation-antithetic
+SAMPLING = [name for name in METHODS if name not in ("exact", "auto", "coarse-to-fine")]
 EVALUATIONS_PER_PLAYER = (4, 8, 16, 32)  #: of studies of games; N of them are a budget of N p + 2
 
 # the Census-like network
