@@ -94,6 +94,8 @@ if not TYPE_CHECKING:  # else a type checker would take any name for one of ours
             globals()[name] = value  # so that this function is asked only once
             return value
         missing = AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name.endswith("Explainer"):
+            missing.add_note(f"In place of shap.{name}, use Explainer(model, background)(rows).")
         if name.startswith("__"):
             raise missing
         try:

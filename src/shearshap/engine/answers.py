@@ -114,8 +114,10 @@ class _Answers(ScoredTexts):
             self.answers = self._given(texts)
         for number, answer in enumerate(self.answers):
             if not answer.text:
+                came = "the model generated" if given is None or isinstance(given, int) else "got"
                 raise InputError(
-                    f"answer: expected a text, got an empty one for prompt {number}; pass answer="
+                    f"answer: expected a text, {came} an empty one for prompt {number}; pass "
+                    "answer="
                 )
         segments = [answer.segments(self.task.options.output) for answer in self.answers]
         count = max(map(len, segments))

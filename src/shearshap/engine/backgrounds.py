@@ -135,7 +135,8 @@ class BackgroundPlans(Plans):
         #: whether all pairs have all their coalitions, so that nothing is estimated
         self.exact = isinstance(method, Exact) and count == game.cost and game.sampler is None
         if isinstance(method, Exact) and not self.exact and game.sampler is None:
-            method = run.method
+            # all coalitions, but of some background rows only: the values are estimates
+            method = Kriging() if isinstance(run.method, Auto) else run.method
         self.resolved = replace(run, method=method, budget=budget)
 
     def part(self, number: int, design: int) -> Plans:

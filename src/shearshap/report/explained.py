@@ -330,8 +330,8 @@ def interval_meaning(outputs: Sequence[Explanation]) -> str:
     return (
         "**Intervals.** The values are estimates. If the model is smooth, about 95 of 100 "
         "intervals contain the exact Shapley value of this model, row and background; if it "
-        "jumps, fewer do. The documentation has measurements, under “Error bars”. Intervals do "
-        "not show whether the model is right."
+        "jumps, fewer do. The documentation has measurements, under “How precise is it?”. "
+        "Intervals do not show whether the model is right."
     )
 
 
