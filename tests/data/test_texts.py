@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from shearshap import InputError, Prompt
-from shearshap.data.texts import Passage, passage, text_parts
+from shearshap.data.texts import Passage, passage, text_parts, unique_names
 
 TEXT = "Dear all,\n\nRome is hot. Is it? (Yes!) Oslo\nis cold.\n\n  Bye"
 
@@ -86,6 +86,17 @@ def test_a_part_goes_with_the_space_beside_it(
 def test_a_substitute_takes_the_place_of_a_part() -> None:
     parts = text_parts(Passage("the film was bad"), "words", None)
     assert parts.text_with(np.array([True, False, True, False]), "...") == "the ... was ..."
+
+
+def test_sentences_of_a_single_field() -> None:
+    prompt = Prompt("Q: {doc} A:", {"doc": "Rome is hot. Oslo is cold."})
+    parts = text_parts(prompt.passage(), (None, "sentences"), None)
+    assert parts.pieces == ["Rome is hot.", "Oslo is cold."]
+    assert parts.paths == (("doc",), ("doc",))
+
+
+def test_names_of_parts_differ() -> None:
+    assert unique_names(["a", "a", "a (1)", "a", "b"]) == ["a", "a (1)", "a (1) (1)", "a (2)", "b"]
 
 
 def test_fields_of_a_prompt() -> None:

@@ -208,3 +208,26 @@ def test_pairs_that_showed_one_value_are_as_uncertain_as_the_worst() -> None:
     assert float(found[1]) == pytest.approx(np.sqrt(0.01 + 0.09 + 0.09) / 3)
     unknown = torch.full_like(errors, np.inf)
     assert average(values, unknown, base, torch.arange(3), None, unbiased=False)[1] is None
+
+
+def test_estimates_are_never_certain() -> None:
+    """Pairs with few active features are exact; they say nothing about the others."""
+    rng = np.random.default_rng(1)
+    background = (rng.random((100, 10)) < 0.5).astype(float)
+    rows = (rng.random((5, 10)) < 0.5).astype(float)
+    weights = rng.normal(size=(10, 8))
+
+    def model(x: Floats) -> Floats:
+        return np.asarray(np.tanh(x @ weights).sum(axis=1))
+
+    truth = Explainer(model, background, method="exact")(rows, budget=100 << 10)
+    answer = Explainer(model, background, method="permutation-antithetic")(rows)
+    assert answer.standard_errors is not None
+    assert np.isfinite(answer.standard_errors).all()
+    lower, upper = answer.interval(0.95)
+    assert ((lower <= truth.values) & (truth.values <= upper)).mean() > 0.9
+
+
+def test_a_budget_for_interactions_is_that_of_all_background_rows() -> None:
+    with pytest.raises(BudgetError, match=r"\(18 coalitions x 40 background rows\), got 300"):
+        Explainer(pairwise, BACKGROUND)(ROWS, interactions=True, budget=300)

@@ -495,6 +495,20 @@ def test_an_answer_is_generated_within_the_context(
     assert np.isfinite(room.predictions).all()
 
 
+def test_a_long_prompt_leaves_the_answers_of_others_alone(
+    pairs: dict[str, tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, _ = pairs["gpt2"]
+    monkeypatch.setattr(model.generation_config, "eos_token_id", None)
+    explainer = Explainer(pairs["gpt2"], groups="lines")
+    alone = explainer("Rome is", answer=12)
+    both = explainer(["Rome is", "Oslo is in Norway. " * 34], answer=12)
+    assert alone.answers is not None
+    assert both.answers is not None
+    assert both.answers[0] == alone.answers[0]
+    assert len(both.answers[1]) < len(both.answers[0])
+
+
 def test_a_model_that_fails_to_generate(
     pairs: dict[str, tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,7 +53,7 @@ def logits(classifier: tuple[Any, Any], ids: list[int]) -> Floats:
 
 
 def test_tokens_against_one_evaluation_at_a_time(classifier: tuple[Any, Any]) -> None:
-    answer = Explainer(classifier)(["the film was good", "not bad"])
+    answer = Explainer(classifier, scale="margin")(["the film was good", "not bad"])
     assert answer.output_names == ["negative", "positive"]
     assert answer.display_data is not None
     assert answer.display_data.tolist() == [["the", "film", "was", "good"], ["not", "bad", "", ""]]
@@ -96,10 +96,10 @@ def test_a_pipeline_and_bare_token_ids(classifier: tuple[Any, Any]) -> None:
     from transformers import pipeline
 
     model, tokenizer = classifier
-    pair = Explainer(classifier, output=1)(["the film was good"])
-    piped = Explainer(pipeline("text-classification", model=model, tokenizer=tokenizer), output=1)(
-        ["the film was good"]
-    )
+    pair = Explainer(classifier, output=1, scale="margin")(["the film was good"])
+    piped = Explainer(
+        pipeline("text-classification", model=model, tokenizer=tokenizer), output=1, scale="margin"
+    )(["the film was good"])
     np.testing.assert_allclose(pair.values, piped.values, atol=1e-6)
     mask = np.array([0, 1, 2, 3, 4, 5])
     bare = Explainer(model, torch.tensor([2, 4, 4, 4, 4, 3]), groups=mask, output=1)(
@@ -255,6 +255,42 @@ def test_texts_of_all_lengths_come_back_in_their_order(classifier: tuple[Any, An
         np.testing.assert_allclose(together.values[number, : len(own)], own, atol=1e-5)
     blocks = Explanation.concat(explainer.stream(texts))
     np.testing.assert_allclose(blocks.values, together.values, atol=1e-6)
+
+
+def test_probabilities_are_the_default_as_of_a_pipeline(classifier: tuple[Any, Any]) -> None:
+    answer = Explainer(classifier)(["the film was good"])
+    whole = torch.tensor(logits(classifier, [2, 5, 6, 7, 8, 3])).softmax(dim=0)
+    np.testing.assert_allclose(answer.predictions[0], whole, atol=1e-6)
+    assert answer.scale == "probability"
+
+
+def test_a_classifier_without_positions(classifier: tuple[Any, Any]) -> None:
+    """T5 has no most number of tokens, and neither has a tokenizer made by hand."""
+    from transformers import T5Config, T5ForSequenceClassification
+
+    torch.manual_seed(0)
+    small = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    config = T5Config(
+        vocab_size=20, **small, decoder_start_token_id=0, eos_token_id=3, pad_token_id=0
+    )
+    answer = Explainer((T5ForSequenceClassification(config), classifier[1]))(["good film"])
+    np.testing.assert_allclose(answer.gap, 0, atol=1e-9)
+
+
+def test_a_classifier_that_depends_on_its_batch_is_noticed(
+    classifier: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, _ = classifier
+    own = type(model).forward
+
+    def forward(self: Any, **inputs: Any) -> Any:
+        result = own(self, **inputs)
+        result.logits = result.logits + 0.1 * len(result.logits) * torch.tensor([1.0, -1.0])
+        return result
+
+    monkeypatch.setattr(type(model), "forward", forward)
+    with pytest.warns(ShearWarning, match="depends on the other texts in its batch"):
+        Explainer(classifier)(["the film was good", "a film was awful"])
 
 
 def test_words_are_in_sentences(classifier: tuple[Any, Any]) -> None:

@@ -431,3 +431,15 @@ def test_transformers_after_one_another_and_those_that_do_not_tell() -> None:
     ):
         with pytest.raises(InputError, match=message):
             Explainer(network(4), np.zeros(4), groups=odd)(np.ones((2, 4)))
+
+
+def test_boosted_counts_are_exact_before_their_link() -> None:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 4))
+    counts = rng.poisson(np.exp(x[:, 0] * x[:, 1] / 2))
+    model = HistGradientBoostingRegressor(loss="poisson", max_iter=10).fit(x, counts)
+    answer = Explainer(model, x[:20], scale="margin")(x[:5])
+    assert answer.method == "exact (trees)"
+    np.testing.assert_allclose(answer.predictions, np.log(model.predict(x[:5])))

@@ -398,9 +398,9 @@ def _first_level(
             f"(start, end), a mapping of names to them, or a function; got {unknown[0]!r}"
         )
     fields = passage.chosen(chosen)
-    if first is None and len(fields) == 1:
+    if levels == (None,) and len(fields) == 1:
         # one part would get all there is
-        levels = ("words", *levels[1:])
+        levels = ("words",)
         whole = False
     is_fields = whole or chosen is not None
     found = [_Part(field.start, field.end, field.label) for field in fields]
@@ -493,11 +493,14 @@ def _check(text: str, found: list[_Part]) -> None:
 def unique_names(names: Iterable[str]) -> list[str]:
     """Return names that differ: the same one again gets a number."""
     seen: Counter[str] = Counter()
-    unique = []
+    unique: dict[str, None] = {}
     for name in names:
-        unique.append(f"{name} ({seen[name]})" if seen[name] else name)
-        seen[name] += 1
-    return unique
+        own = name
+        while own in unique:
+            seen[name] += 1
+            own = f"{name} ({seen[name]})"
+        unique[own] = None
+    return list(unique)
 
 
 def _group_names(text: str, found: list[_Part]) -> tuple[tuple[str, ...], ...]:

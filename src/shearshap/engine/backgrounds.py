@@ -278,16 +278,25 @@ class BackgroundSampling(Sampling):
 
     def _answer(self, game: ModelGame, predictions: Tensor, clock: Clock) -> "_Answer":
         """Return the answer for all rows of a game; rows that are precise enough end early."""
+        rounds = self.plans.rounds
+        started = clock.now()
         answer = self._round(game, predictions, 0, clock)
-        for number in range(1, len(self.plans.rounds)):
+        an_evaluation = (clock.now() - started) / (game.rows * rounds[0])  # seconds
+        for number in range(1, len(rounds)):
             left = (~answer.converged(self.plans.requested.tol)).nonzero()[:, 0]
             if not len(left):
                 break
+            # a round that is cut is of no use: its coalitions are fewer than those of the last
+            if clock.left < an_evaluation * len(left) * rounds[number]:
+                clock.cut = True
+                break
+            started = clock.now()
             try:
                 later = self._round(game.take(left), predictions[left], number, clock)
             except OutOfTime:
                 clock.cut = True
                 break
+            an_evaluation = (clock.now() - started) / (len(left) * rounds[number])
             answer.replace_rows(left, later)
         answer.evaluations += 1  # for the prediction
         return answer
@@ -313,9 +322,10 @@ class BackgroundSampling(Sampling):
             solver = Sampling(pairs, plans.requested, plans=plans.part(number, design))
             own_clock = copy(clock)
             own_clock.done = 0  # of the pairs
+            own_clock.cut = False
             part = solver.explain(slice(0, pairs.rows), ResultBuffer(None), own_clock)
             clock.cut |= own_clock.cut
-            if len(part) < pairs.rows:
+            if len(part) < pairs.rows or (number and own_clock.cut):
                 raise OutOfTime(values[:0])
 
             dealt = slice(design, None, plans.designs)
@@ -421,19 +431,26 @@ def average(
             slope = torch.where(squares > 0, fitted, slope)
         mean = mean + slope * (base.mean(dim=0) - own.mean(dim=0))
 
-    known = torch.where(errors.isinf(), 0.0, errors)
-    if errors.isfinite().any():
-        # a pair that showed one value only is as uncertain as the worst of the others
-        worst = known.amax(dim=1, keepdim=True).expand_as(errors)
-        nothing_known = errors.isinf().all(dim=1)
-        squares = torch.where(errors.isinf(), worst, known).square()
-        variance = torch.einsum("rnpk,n->rpk", squares, share.square())
-        variance = torch.where(nothing_known, inf, variance) + (1 - known_part) * spread / units
-        found = variance.sqrt() if count > 1 or known_part == 1 else None
-        return mean, found, inf if known_part == 1 else freedom
+    by_spread = None  #: the variance of the mean, if estimates are unbiased: any error adds to it
     if unbiased and count >= MIN_REGRESSED:
-        return mean, (spread * share.square().sum() * count / units).sqrt(), freedom
-    return mean, None, inf
+        by_spread = spread * share.square().sum() * count / units
+    unknown = errors.isinf()
+    if unknown.all():
+        return (mean, None, inf) if by_spread is None else (mean, by_spread.sqrt(), freedom)
+    known = torch.where(unknown, 0.0, errors)
+    # a pair that showed one value only is as uncertain as the worst of the others
+    worst = known.amax(dim=1, keepdim=True)
+    squares = torch.where(unknown, worst, known).square()
+    variance = torch.einsum("rnpk,n->rpk", squares, share.square())
+    some_unknown = unknown.any(dim=1)
+    # pairs with all their coalitions say nothing about the others
+    variance = torch.where(some_unknown & (worst[:, 0] == 0), inf, variance)
+    variance = variance + (1 - known_part) * spread / units
+    if by_spread is not None:
+        variance = torch.where(some_unknown, by_spread, variance)
+        known_part = 0.0 if some_unknown.any() else known_part
+    found = variance.sqrt() if count > 1 or known_part == 1 else None
+    return mean, found, inf if known_part == 1 else freedom
 
 
 def _pair_means(values: Tensor, dim: int) -> Tensor:

@@ -23,6 +23,8 @@ from shearshap.games.marginal import ModelGame
 from shearshap.methods import METHODS, Exact, name_of, resolve
 from shearshap.methods.base import Method
 from shearshap.methods.exact import MAX_PLAYERS
+from shearshap.methods.kriging.few import FewKriging
+from shearshap.methods.kriging.method import min_in_pairs
 from shearshap.models import Form, Output, Scale
 
 DEFAULT_A_PLAYER = 16
@@ -255,9 +257,10 @@ class Run:
                 f"{name_of(self.method)} cannot stop at a standard error, as tol asks; "
                 f"these can: {', '.join(able)}"
             )
-        check_smallest(
-            self.method, self.method.minimum(game), game.players, self.budget, cost=game.cost
-        )
+        smallest = self.method.minimum(game)
+        if self.interactions and isinstance(self.method, FewKriging):
+            smallest = min_in_pairs(game.players)  # its coalitions come without complements
+        check_smallest(self.method, smallest, game.players, self.budget, cost=game.cost)
         self._check_largest(game)
 
     def _check_largest(self, game: Game) -> None:

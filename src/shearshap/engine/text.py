@@ -232,6 +232,7 @@ class TextScorer:
 class ScoredTexts(Texts):
     """Explains whatever maps texts to numbers."""
 
+    compared = False  #: whether the first text is asked for alone, too
     has_tokens = False  #: whether a token, "mask" or "pad", can stand in for absent ones
 
     def __init__(
@@ -302,6 +303,7 @@ class ScoredTexts(Texts):
             self.batch,
             self.progress.evaluated,
             structure_of(first.paths),
+            self.compared,
         )
         solver = Sampling(game, self.run, plans=self.plans.get(key), progress=self.progress)
         self.plans = {key: solver.plans}
@@ -376,6 +378,8 @@ class MaskedScorer:
 class ClassifiedTexts(ScoredTexts):
     """Explains a text classifier: tokens of absent parts are masked."""
 
+    compared = True
+
     def __init__(
         self,
         classifier: TextClassifier,
@@ -397,6 +401,11 @@ class ClassifiedTexts(ScoredTexts):
 
     def _parts(self, number: int, own: Passage) -> Parts:
         tokens, parts = self.classifier.text(super()._parts(number, own))
+        if not parts.spans:
+            raise InputError(
+                f"groups: none of the parts of text {number} is among the {len(tokens.tokens):,} "
+                "tokens that the model takes; shorten the text"
+            )
         self.tokens.append(tokens)
         return parts
 
@@ -418,7 +427,10 @@ class ClassifiedTexts(ScoredTexts):
         names = options.output_names
         if not names and not callable(options.output):
             names = self.classifier.output_names or None
-        return replace(options, model=model, output_names=names)
+        scale = options.scale
+        if scale is None and self.classifier.has_classes and not callable(options.output):
+            scale = "probability"  # as a pipeline returns
+        return replace(options, model=model, output_names=names, scale=scale)
 
 
 class DifferentiatedTexts(ClassifiedTexts):

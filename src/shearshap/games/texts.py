@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shearshap.games.batches import Batch, Box
-from shearshap.games.game import BatchedGame, Usage
+from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
+from shearshap.games.game import BatchedGame, CoalitionValues, Usage
 from shearshap.games.structure import Structure
+
+MAX_DIFFERENCE = 1e-3  #: of an output, by which it may differ between batches
 
 
 class Scorer(Protocol):
@@ -42,6 +45,7 @@ class TextGame(BatchedGame):
     batch: Batch
     advance: Callable[[int], object]
     structure: Structure | None = None
+    compared: bool = False  #: whether the first text is asked for alone, too
     usage: Usage = field(default_factory=Usage)
     type_changes = ()
     cost = 1
@@ -88,6 +92,24 @@ class TextGame(BatchedGame):
         """Return what the model takes for the first coalition in a box."""
         own = coalitions[0 if len(coalitions) == 1 else box.rows.start, box.coalitions.start]
         return self.scorer.inputs(int(self.texts[box.rows.start]), own.cpu().numpy())
+
+    def consistency_warning(self, ends: CoalitionValues, *, first: bool) -> str | None:
+        """Return a warning if the output for the first of all texts is not the same if alone."""
+        if not (self.compared and first and self.texts[0] == 0):
+            return None
+        full = end_coalitions(self.players, self.device)[:, [FULL]]
+        alone = self.take(slice(0, 1))(full)[0, 0]
+        self.usage.checks += 1
+        empty, together = ends.values[0, [EMPTY, FULL]]
+        effect = torch.maximum((together - empty).abs(), together.abs())
+        output = int(((alone - together).abs() - MAX_DIFFERENCE * effect).argmax())
+        if abs(alone[output] - together[output]) <= MAX_DIFFERENCE * effect[output]:
+            return None
+        return (
+            "the model's output for a text is random, or depends on the other texts in its batch "
+            f"({alone[output]:.6g} alone, {together[output]:.6g} in a larger batch); pass "
+            "batch_size=1, or make the model treat each text by itself"
+        )
 
     def global_row(self, row: int) -> int:
         """Return a text's number among all texts."""

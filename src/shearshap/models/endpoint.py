@@ -159,7 +159,7 @@ def _answer_tokens(choice: dict[str, Any], prompt: str, answer: str) -> list[tup
             "endpoint that takes echo=true and logprobs=1, such as vLLM's"
         )
     text = "".join(tokens)
-    whole = text.rfind(prompt + answer)
+    whole = text.find(prompt + answer)
     end = whole + len(prompt + answer) if whole >= 0 else len(text)
     if not text[:end].endswith(answer):
         raise ModelError(

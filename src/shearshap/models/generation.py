@@ -142,6 +142,8 @@ class Answer:
         lengths = np.array([0 if piece == PARTIAL else len(piece) for piece in self.pieces])
         ends = np.cumsum(lengths)
         parts = text_parts(Passage(self.text), "sentences", None)
+        if not parts.spans:  # white space
+            return [every, every]
         owner = parts.owners(list(zip(ends - lengths, ends, strict=True)))
         for token in reversed(every[:-1]):  # a letter of several tokens is whole with the last
             if self.pieces[token] == PARTIAL:
@@ -271,10 +273,17 @@ class LanguageModel:
 
     def generated(self, prompts: Sequence[Ids], most: int, device: torch.device) -> list[Answer]:
         """Return the answers that the model gives, greedily, of at most so many tokens."""
-        waiting = [
-            list(prompts[start : start + GENERATED_AT_ONCE])
-            for start in range(0, len(prompts), GENERATED_AT_ONCE)
-        ][::-1]
+        room = self._context
+        waiting: list[list[Ids]] = []
+        was_long = False
+        for prompt in prompts:
+            # a prompt that leaves less room would cut the answers of the others
+            is_long = room is not None and len(prompt) + most > room
+            if not waiting or is_long or was_long or len(waiting[-1]) == GENERATED_AT_ONCE:
+                waiting.append([])
+            waiting[-1].append(prompt)
+            was_long = is_long
+        waiting.reverse()
         answers: list[Answer] = []
         while waiting:
             some = waiting.pop()

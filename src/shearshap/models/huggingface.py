@@ -1,6 +1,6 @@
 """Hugging Face text classifiers: the tokens of a text, or its words, are the players.
 
-No two texts have the same players, so every text is a game of its own. For the players "words":
+For the players "words":
 
     text                "the film was badly"
     tokens (t,)         [CLS]  the  film  was  bad  ##ly  [SEP]
@@ -13,6 +13,7 @@ Tokens such as [CLS] and [SEP] always stay. A token of an absent player is repla
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -55,9 +56,10 @@ def _begins_with_vectorizer(model: Any) -> bool:
     """Return whether a Pipeline, or a search for one, takes texts."""
     model = getattr(model, "best_estimator_", model)
     steps = getattr(model, "steps", None)
-    if isinstance(steps, list) and steps:
-        return _begins_with_vectorizer(steps[0][1])
-    return hasattr(model, "build_analyzer")
+    if not isinstance(steps, list) or not steps:
+        return False  # a vectorizer alone cannot predict
+    first = steps[0][1]
+    return hasattr(first, "build_analyzer") or _begins_with_vectorizer(first)
 
 
 def check_text_model(model: Any, rows: Any, background: Any) -> None:
@@ -186,6 +188,13 @@ class TextClassifier:
         labels = getattr(config, "id2label", None) or {}
         return tuple(str(labels[number]) for number in sorted(labels))
 
+    @property
+    def has_classes(self) -> bool:
+        """Whether its logits are of several classes or labels, as a pipeline's scores are."""
+        config = getattr(self.model, "config", None)
+        is_regression = getattr(config, "problem_type", None) == "regression"
+        return len(self.output_names) > 1 and not is_regression
+
     def check(self) -> None:
         """Raise if the tokenizer does not say where its tokens are."""
         if not getattr(self.tokenizer, "is_fast", False):
@@ -242,14 +251,24 @@ class TextClassifier:
             parts.take(known),
         )
 
-    def _coded(self, text: str) -> Any:
-        # a tokenizer that was made by hand does not know how much the model takes
+    @cached_property
+    def _max_tokens(self) -> int | None:
+        """The most tokens of a text; None: what the tokenizer says, which may be any number."""
         context = getattr(getattr(self.model, "config", None), "max_position_embeddings", None)
-        most = min(self.tokenizer.model_max_length, context or self.tokenizer.model_max_length)
+        if context is None or context < 1:  # XLNet's is -1
+            return None
+        for name, module in self.model.named_modules():
+            first = getattr(module, "padding_idx", None)
+            if name.endswith("position_embeddings") and first is not None:
+                context -= first + 1  # RoBERTa counts positions from there
+        # a tokenizer that was made by hand does not know how much the model takes
+        return int(min(self.tokenizer.model_max_length, context))
+
+    def _coded(self, text: str) -> Any:
         return self.tokenizer(
             text,
             truncation=True,
-            max_length=most,
+            max_length=self._max_tokens,
             return_special_tokens_mask=True,
             return_offsets_mapping=True,
         )

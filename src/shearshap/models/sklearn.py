@@ -116,9 +116,9 @@ def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
         _refuse_labels(model)
     if scale is not None:
         wanted = "decision_function" if scale in MARGINS else "probabilities"
+        hint = "" if kind_of(model) == "regressor" else ", or wrap it in CalibratedClassifierCV"
         raise InputError(
-            f"scale={scale!r}: {type(model).__name__} has no {wanted}; leave scale out, or wrap a "
-            "classifier in CalibratedClassifierCV"
+            f"scale={scale!r}: {type(model).__name__} has no {wanted}; leave scale out{hint}"
         )
     return getattr(model, "predict", None) or model.score_samples, None
 
@@ -156,8 +156,12 @@ def score_of_each(score: Any) -> Any:
 
 
 def _before_link(model: Any) -> Method | None:
-    """Return what a generalized linear model predicts before its link; None for other models."""
-    link = getattr(getattr(innermost(model), "_base_loss", None), "link", None)
+    """Return what a model with a link, such as a Poisson regressor, predicts before it, or None."""
+    inner = innermost(model)
+    loss = getattr(inner, "_base_loss", None)  # of generalized linear models
+    if getattr(inner, "loss", None) in ("poisson", "gamma"):  # of HistGradientBoostingRegressor
+        loss = getattr(inner, "_loss", None)
+    link = getattr(loss, "link", None)
     if link is None:
         return None
     return lambda rows: link.link(np.asarray(model.predict(rows)))
