@@ -633,7 +633,7 @@ def test_a_change_moves_the_prediction_and_its_values(
 
 MORE_PICKERS = """
 const pickers = document.querySelector(".pickers");
-for (let i = 0; i < 2; i++) pickers.append(pickers.firstElementChild.cloneNode(true));
+for (let i = 0; i < 2; i++) pickers.append(pickers.querySelector(".field").cloneNode(true));
 """
 
 
