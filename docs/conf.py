@@ -35,7 +35,7 @@ project = "shearshap"
 copyright = "the shearshap developers"  # noqa: A001
 release = version = __version__
 language = "en"
-smartquotes = False  # docstrings quote strings of Python; pages have curly quotes from MyST
+smartquotes_action = "De"  # docstrings quote strings of Python; pages have curly quotes from MyST
 
 extensions = [
     "myst_parser",
@@ -52,12 +52,19 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "description"  # beside each parameter; signatures have names and defaults
 autodoc_typehints_format = "short"
 autodoc_typehints_description_target = "documented"  # no list of parameters that only repeats types
+DEFAULTS = {
+    "Semivalue(name='Shapley value', weights=())": "'shapley'",
+    "<function always>": "always",
+    "PosixPath('values.parquet')": "'values.parquet'",
+    "<factory>": "{}",
+}
 LONGEST_TYPE = 60  #: characters; the text describes what else a parameter takes
 default_role = "code"  # docstrings put names between single backticks
 napoleon_google_docstring = False
 napoleon_attr_annotations = False
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
@@ -107,6 +114,16 @@ def plain_docstrings(
     lines[:] = ["..", "", *shown] if what in ("attribute", "data", "property") else shown
 
 
+def plain_defaults(
+    _app: Any, _what: str, _name: str, _obj: Any, _options: Any, signature: str | None, returns: str
+) -> tuple[str, str] | None:
+    """Return a signature whose defaults are as a caller would write them; None if it is."""
+    plain = signature or ""
+    for printed, written in DEFAULTS.items():
+        plain = plain.replace(printed, written)
+    return None if plain == (signature or "") else (plain, returns)
+
+
 def without_long_types(app: Any, _domain: str, _kind: str, _content: Any) -> None:
     """Leave out types that fill lines, before autodoc adds types to the parameters."""
     for annotations in app.env.current_document.autodoc_annotations.values():
@@ -140,4 +157,5 @@ def setup(app: Any) -> None:
     """
     app.add_html_math_renderer("mathml", (inline_formula, None), (block_formula, None))
     app.connect("autodoc-process-docstring", plain_docstrings, priority=400)
+    app.connect("autodoc-process-signature", plain_defaults)
     app.connect("object-description-transform", without_long_types, priority=400)
