@@ -229,7 +229,7 @@ def flat() -> Axes:
         "against background rows": names["train"],
         "if features move together": Conditional(names["train"]),
     }
-    _, axes = plt.subplots(1, 2, figsize=(13, 4.6), layout="constrained")
+    _, axes = plt.subplots(2, 1, figsize=(7.6, 7.6), layout="constrained")
     for ax, (title, background) in zip(axes, backgrounds.items(), strict=True):
         plots.waterfall(Explainer(names["model"], background)(names["flat"]), ax=ax, title=title)
     return axes[0]
@@ -239,7 +239,7 @@ def flat() -> Axes:
 
 
 def hierarchy() -> Axes:
-    """Draw the features of a house in their groups, and the groups beside them."""
+    """Draw the features of a house in their groups, and the groups below them."""
     names = first_block("hierarchies.md")
     groups = {
         "place": dict.fromkeys(["street", "district"]),
@@ -247,7 +247,7 @@ def hierarchy() -> Axes:
     }
     explainer = Explainer(names["price"], names["houses"][:1], groups=groups)
     explanation = explainer(names["houses"][200:201])
-    _, axes = plt.subplots(1, 2, figsize=(13, 4.6), layout="constrained")
+    _, axes = plt.subplots(2, 1, figsize=(7.6, 7.6), layout="constrained")
     plots.waterfall(explanation, ax=axes[0], title="features")
     return plots.waterfall(explanation.fold(), ax=axes[1], title="groups")
 
