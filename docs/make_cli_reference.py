@@ -46,13 +46,13 @@ def _command(name: str, command: Any, explain: Any) -> str:
     shared = [parameter for parameter, row in rows.items() if row in known]
     if len(shared) > 1:
         names = ", ".join(f"`{parameter.opts[0]}`" for parameter in shared)
-        lines += [f"It has these options of `shear explain`: {names}; and its own:", ""]
+        lines += [f"It shares these options with `shear explain`: {names}. Its own are:", ""]
         rows = {parameter: row for parameter, row in rows.items() if row not in known}
-    lines += ["| option | what it does | default |", "| --- | --- | --- |"]
+    lines += ["| option | what it does |", "| --- | --- |"]
     sections = [getattr(parameter, "rich_help_panel", None) for parameter in rows]
     for section in sorted(set(sections), key=lambda name: SECTIONS.index(name) if name else -1):
         if len(set(sections)) > 1:
-            lines.append(f"| **{section}** | | |")
+            lines.append(f"| **{section}** | |")
         found = zip(rows.values(), sections, strict=True)
         lines += [row for row, each in found if each == section]
     return "\n".join([*lines, ""])
@@ -62,8 +62,8 @@ def _line(parameter: Any, context: Any) -> str:
     name = parameter.opts[0]
     kind = "" if parameter.metavar is None else f" {parameter.metavar}"
     option = f"`{name}{kind}`" if name.startswith("-") else f"`{name.upper()}`"
-    words, default = (parameter.help or "").replace("|", "\\|"), _default(parameter, context)
-    return f"| {option} | {_options_as_code(words)} | {_options_as_code(default)} |"
+    words = f"{parameter.help or ''} {_default(parameter, context)}".strip().replace("|", "\\|")
+    return f"| {option} | {_options_as_code(words)} |"
 
 
 def _options_as_code(words: str) -> str:
@@ -72,13 +72,16 @@ def _options_as_code(words: str) -> str:
 
 
 def _default(parameter: Any, context: Any) -> str:
+    """Return a sentence about the default, or nothing."""
     if parameter.required:
-        return "required"
+        return "*Required.*"
+    if parameter.show_default == "none":
+        return ""
     if isinstance(parameter.show_default, str):
-        return parameter.show_default
+        return f"*Default: {parameter.show_default}.*"
     default = parameter.get_default(context)
     is_unset = default is None or default is False
-    return "" if is_unset or parameter.show_default is False else f"`{default}`"
+    return "" if is_unset or parameter.show_default is False else f"*Default: {default}.*"
 
 
 if __name__ == "__main__":

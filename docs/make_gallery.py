@@ -1,13 +1,15 @@
-"""Make the pictures of the documentation, docs/images/*.png: every plot, and the report.
+"""Make the pictures of the documentation, docs/images/*.png: every plot, and pages for a browser.
 
 PYTHONPATH=tests python docs/make_gallery.py            all of them
 PYTHONPATH=tests python docs/make_gallery.py force text  only these
 
-The picture of the report needs Chromium, which is taken from the tests' own `browser`. Without
-it the picture stays as it is. The picture of the service is made by make_service_image.py.
+Pages need Chromium, which is taken from the tests' own `browser`. Pictures of the notebooks in
+examples are copied from their stored outputs. The pictures of the service and of tables in a
+notebook are made by make_service_image.py and make_notebook_image.py.
 """
 
 import base64
+import json
 import subprocess
 import sys
 import warnings
@@ -32,6 +34,7 @@ from shearshap_lab import data, networks
 
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"
+EXAMPLES = DOCS.parent / "examples"
 DPI = 100
 PALETTE = 256  #: colours of a page's picture, which make it several times smaller
 
@@ -45,13 +48,15 @@ def main() -> None:
     mpl.use("Agg")
     torch.set_num_threads(1)  # the same weights on any number of cores
     IMAGES.mkdir(exist_ok=True)
-    wanted = sys.argv[1:] or [*PLOTS, *PAGES]
+    wanted = sys.argv[1:] or [*PLOTS, *PAGES, *NOTEBOOKS]
     for name in wanted:
         print(name)
         if name in PLOTS:
             write_plot(name, PLOTS[name]())
-        else:
+        elif name in PAGES:
             write_page(name)
+        else:
+            write_from_notebook(name)
 
 
 @cache
@@ -224,7 +229,7 @@ def flat() -> Axes:
         "against background rows": names["train"],
         "if features move together": Conditional(names["train"]),
     }
-    _, axes = plt.subplots(1, 2, figsize=(13, 4.6), layout="constrained")
+    _, axes = plt.subplots(2, 1, figsize=(7.6, 7.6), layout="constrained")
     for ax, (title, background) in zip(axes, backgrounds.items(), strict=True):
         plots.waterfall(Explainer(names["model"], background)(names["flat"]), ax=ax, title=title)
     return axes[0]
@@ -234,7 +239,7 @@ def flat() -> Axes:
 
 
 def hierarchy() -> Axes:
-    """Draw the features of a house in their groups, and the groups beside them."""
+    """Draw the features of a house in their groups, and the groups below them."""
     names = first_block("hierarchies.md")
     groups = {
         "place": dict.fromkeys(["street", "district"]),
@@ -242,7 +247,7 @@ def hierarchy() -> Axes:
     }
     explainer = Explainer(names["price"], names["houses"][:1], groups=groups)
     explanation = explainer(names["houses"][200:201])
-    _, axes = plt.subplots(1, 2, figsize=(13, 4.6), layout="constrained")
+    _, axes = plt.subplots(2, 1, figsize=(7.6, 7.6), layout="constrained")
     plots.waterfall(explanation, ax=axes[0], title="features")
     return plots.waterfall(explanation.fold(), ax=axes[1], title="groups")
 
@@ -373,8 +378,27 @@ PAGES: dict[str, Callable[[Path], Path]] = {
 }
 SHOTS = {
     "answer": (1000, 800),
-    "report": (1280, 1400),
+    "report": (1000, 1360),
 }
+
+
+# Notebooks
+
+NOTEBOOKS = {  #: the notebook, and which of its pictures
+    "notebook-credit": ("credit.ipynb", 1),
+    "notebook-images": ("images.ipynb", 1),
+    "notebook-answer": ("why_this_answer.ipynb", 0),
+}
+
+
+def write_from_notebook(name: str) -> None:
+    """Write a picture that a notebook has stored."""
+    notebook, which = NOTEBOOKS[name]
+    cells = json.loads((EXAMPLES / notebook).read_text(encoding="utf-8"))["cells"]
+    outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+    shot = [data["image/png"] for data in outputs if "image/png" in data][which]
+    picture = Image.open(BytesIO(base64.b64decode(shot))).convert("RGB")
+    picture.save(IMAGES / f"{name}.png", optimize=True)
 
 
 if __name__ == "__main__":

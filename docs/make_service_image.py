@@ -20,7 +20,7 @@ from shearshap.jobs import Job
 from shearshap.serve import Service
 
 IMAGE = Path(__file__).resolve().parent / "images" / "service.png"
-SIZE = {"width": 1280, "height": 960, "deviceScaleFactor": 1, "mobile": False}
+SIZE = {"width": 1040, "height": 1030, "deviceScaleFactor": 1, "mobile": False}
 
 LOADED = "return document.getElementById('prediction').textContent !== '\\u2013'"
 MOVED = "return document.getElementById('moved').textContent !== ''"

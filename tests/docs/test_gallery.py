@@ -36,7 +36,7 @@ def test_every_plot_is_in_the_gallery() -> None:
 
 def test_every_picture_is_made_by_the_command() -> None:
     module = maker()
-    made = {*module.PLOTS, *module.PAGES}
+    made = {*module.PLOTS, *module.PAGES, *module.NOTEBOOKS}
     assert pictures() - ELSEWHERE == made
     assert set(module.PAGES) == set(module.SHOTS)
     for name in made:

@@ -631,6 +631,19 @@ def test_a_change_moves_the_prediction_and_its_values(
     assert outside == []
 
 
+MORE_PICKERS = """
+const pickers = document.querySelector(".pickers");
+for (let i = 0; i < 2; i++) pickers.append(pickers.querySelector(".field").cloneNode(true));
+"""
+
+
+@pytest.mark.browser
+def test_the_prediction_keeps_its_width_beside_many_pickers(driver: "Chrome", address: str) -> None:
+    open_page(driver, address, 970)
+    driver.execute_script(MORE_PICKERS)
+    assert driver.find_element("css selector", ".prediction").size["width"] >= 300
+
+
 @pytest.mark.browser
 def test_another_row_is_picked(driver: "Chrome", address: str, client: httpx.Client, rows: list[dict[str, Any]]) -> None:  # fmt: skip
     open_page(driver, address, 1280)

@@ -277,7 +277,8 @@ def patches(height: int, width: int, *, size: int | tuple[int, int]) -> NDArray[
 
     Returns
     -------
-    The number of each pixel's patch, an array (height, width).
+    array
+        The number of each pixel's patch, (height, width).
     """
     sides = (size, size) if np.ndim(size) == 0 else tuple(np.ravel(size).tolist())
     lengths = (height, width, *sides)

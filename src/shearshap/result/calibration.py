@@ -9,8 +9,8 @@ from typing import Any
 class Calibration:
     """The rule for a row's relevances, the nugget and the inflation of standard errors.
 
-    logit(r_j / MAX_RELEVANCE) = level + linear log c_j^2 + pairwise log q_j
-                                 + ratio log(mean q / mean c^2) + players_j
+        logit(r_j / MAX_RELEVANCE) = level + linear log c_j^2 + pairwise log q_j
+                                     + ratio log(mean q / mean c^2) + players_j
 
     Here c_j are the linear coefficients of the odd part, and q_j is the sum of the squared pairwise
     coefficients of player j in the even part. The logs of c_j^2 and q_j are centred over the row's
