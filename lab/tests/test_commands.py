@@ -167,7 +167,7 @@ def test_mistakes_are_one_line_each(folder: Path, tmp_path: Path) -> None:
         "error: criteo: there is no file 'nowhere.txt'."
     )
     assert failed("train", "german", "--path", "x").startswith(
-        "error: path: only criteo reads a file of yours"
+        "error: path: only criteo reads your own file"
     )
     assert failed("train", "german", "--activation", "sine") == (
         "error: activation: expected one of softplus, relu, gelu, tanh, got 'sine'\n"

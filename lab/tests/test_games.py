@@ -238,7 +238,7 @@ def test_rows_of_a_model_are_measured_alone_and_together() -> None:
     ("module", "line"),
     [
         (simple, "| maximum | 0."),
-        (intervals, "cells under 90%: 0 of 4"),
+        (intervals, "| leverage | 0 | 4 |"),
         (interactions, "| wine relu"),
     ],
 )

@@ -34,6 +34,7 @@ const digits = (() => {
   const smallestShown = (number, places) => (places === null ? 1e-3 * Math.abs(number) : 0.5 * 10 ** -places);
   /** Return a base value or prediction: three digits of its own, or as many decimals as the steps between them. */
   const end = (number, largestStep) => {
+    if (Math.abs(number) < 1e-9 * largestStep) number = 0; // up to rounding
     const size = Math.abs(number);
     const steps = decimals(largestStep);
     let own = decimals(size);
