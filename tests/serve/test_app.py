@@ -794,8 +794,11 @@ def test_a_link_leads_back_to_the_row_and_its_changes(
     wait_for(lambda: "C-042" in driver.current_url)
     driver.execute_script(CHANGE, cell(driver, "loans"), "40")
     driver.execute_script(CHANGE, cell(driver, "pay"), "")
-    wait_for(lambda: "changes=" in driver.current_url)
-    link, shown = driver.current_url, prediction(driver)
+    wait_for(lambda: all(name in driver.current_url for name in ("loans", "pay")))
+    time.sleep(0.5)  # longer than the page waits before it asks for a new prediction
+    wait_for(lambda: not driver.execute_script('return document.body.matches(".busy")'))
+    shown = prediction(driver)
+    link = driver.current_url
 
     open_page(driver, address, 1280)
     assert driver.find_element("id", "row").get_attribute("value") == "C-000"
