@@ -22,6 +22,7 @@ import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
+from tqdm import tqdm
 
 from damaged_files import Reader, crash, read_shards, read_table
 from folder_jobs import (
@@ -120,18 +121,18 @@ def test_the_log_has_a_line_for_each_shard(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("shearshap.jobs.job.SECONDS_PER_LINE", 0)
     result = shear("--log", "-")
     assert result.exit_code == 0, result.stderr
-    entries = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
+    entries = [json.loads(line) for line in result.stderr.splitlines()]
     assert [entry["first_row"] for entry in entries] == list(range(0, ROWS, GROUP))
     assert all(entry["rows"] == GROUP and entry["attempt"] == 1 for entry in entries)
     spent = sum(entry["evaluations"] for entry in entries)
     assert spent == values()["evaluations"].sum()
     assert all(entry["peak_bytes"] > 1 << 20 and not entry["error"] for entry in entries)
-    assert f"{ROWS} of {ROWS} rows, " in result.stderr
     assert result.stdout.startswith(f"rows        {ROWS} explained, 0 done before\n")
     assert f"evaluations {spent:,}\nretries     0\n" in result.stdout
 
     for number in (1, 2):
-        done("--log", "shear.log", out=f"out{number}/")
+        result = shear("--log", "shear.log", out=f"out{number}/")
+        assert f"{ROWS} of {ROWS} rows, " in result.stderr
         assert len(Path("shear.log").read_text().splitlines()) == number * PARTS
     done("--log", "/dev/null", out="out3/")
 
@@ -148,6 +149,12 @@ def test_a_name_says_whether_it_is_a_file_or_a_folder() -> None:
     done(*one, out="run.1")  # it is a folder by now
     done(out="run.2")  # the data are a folder
     assert len(parts("run.2")) == PARTS
+
+
+def test_a_progress_bar_changes_no_other() -> None:
+    lock = tqdm.get_lock()
+    job().run()
+    assert tqdm.get_lock() is lock
 
 
 def test_executors_and_devices(monkeypatch: pytest.MonkeyPatch) -> None:
