@@ -464,7 +464,7 @@ def explain(
         str | None,
         LARGE(
             metavar="FILE",
-            help="File for one line of JSON per part, or - for stderr.",
+            help="File for one line of JSON per part, or - for stderr, instead of progress.",
             show_default="_log.jsonl in --out",
         ),
     ] = None,

@@ -1,11 +1,13 @@
-"""Folders to work in, with rows and models."""
+"""Folders to work in, with rows and models, and a reader of damaged files."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from damaged_files import Reader
 from folder_jobs import SCORE, job, table, values, write_rows, write_train
 
 FUNCTIONS = """
@@ -103,3 +105,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     undisturbed = job(model=model, data=place / "rows", out=place / "values", background=background)
     undisturbed.run(progress=False)
     return values(str(place / "values"))
+
+
+@pytest.fixture(scope="session")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """A process for files that may crash it."""
+    with Reader(tmp_path_factory.mktemp("damaged")) as reader:
+        yield reader

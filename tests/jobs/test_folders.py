@@ -3,10 +3,12 @@
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
+from tqdm import tqdm
 
+from damaged_files import Reader, crash, read_shards, read_table
 from folder_jobs import (
     GROUP,
     PARTS,
@@ -117,18 +121,18 @@ def test_the_log_has_a_line_for_each_shard(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("shearshap.jobs.job.SECONDS_PER_LINE", 0)
     result = shear("--log", "-")
     assert result.exit_code == 0, result.stderr
-    entries = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
+    entries = [json.loads(line) for line in result.stderr.splitlines()]
     assert [entry["first_row"] for entry in entries] == list(range(0, ROWS, GROUP))
     assert all(entry["rows"] == GROUP and entry["attempt"] == 1 for entry in entries)
     spent = sum(entry["evaluations"] for entry in entries)
     assert spent == values()["evaluations"].sum()
     assert all(entry["peak_bytes"] > 1 << 20 and not entry["error"] for entry in entries)
-    assert f"{ROWS} of {ROWS} rows, " in result.stderr
     assert result.stdout.startswith(f"rows        {ROWS} explained, 0 done before\n")
     assert f"evaluations {spent:,}\nretries     0\n" in result.stdout
 
     for number in (1, 2):
-        done("--log", "shear.log", out=f"out{number}/")
+        result = shear("--log", "shear.log", out=f"out{number}/")
+        assert f"{ROWS} of {ROWS} rows, " in result.stderr
         assert len(Path("shear.log").read_text().splitlines()) == number * PARTS
     done("--log", "/dev/null", out="out3/")
 
@@ -145,6 +149,12 @@ def test_a_name_says_whether_it_is_a_file_or_a_folder() -> None:
     done(*one, out="run.1")  # it is a folder by now
     done(out="run.2")  # the data are a folder
     assert len(parts("run.2")) == PARTS
+
+
+def test_a_progress_bar_changes_no_other() -> None:
+    lock = tqdm.get_lock()
+    job().run()
+    assert tqdm.get_lock() is lock
 
 
 def test_executors_and_devices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,31 +233,6 @@ def test_a_column_has_one_type_in_all_shards() -> None:
     assert found["row"].tolist() == list(range(ROWS))
     assert found["data.k"].isna().sum() == 1
     np.testing.assert_allclose(found["base_value"], 0.0)
-
-
-def test_missing_values_are_counted_by_the_footers(monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = table().astype({"k": "Int64"})
-    frame.loc[ROWS - 1, "k"] = pd.NA
-    read: list[tuple[str, ...]] = []
-    iterate = pq.ParquetFile.iter_batches
-
-    def spy(self: Any, *sizes: Any, columns: Any = None, **options: Any) -> Any:
-        read.append(tuple(columns))
-        return iterate(self, *sizes, columns=columns, **options)
-
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", spy)
-    Path("types.py").write_text(
-        "def predict(frame):\n"
-        "    assert frame['k'].dtype == float\n"
-        "    return frame['a'] * frame['k'].fillna(9)\n"
-    )
-    rows = pa.Table.from_pandas(frame.drop(columns="s"), preserve_index=False)
-    for statistics in (True, False):
-        read.clear()
-        pq.write_table(rows, "k.parquet", row_group_size=GROUP, write_statistics=statistics)
-        explained(model="types.py:predict", data="k.parquet", out=f"out-{statistics}")
-        assert (("k",) in read) != statistics
-    np.testing.assert_array_equal(values("out-True")["value.k"], values("out-False")["value.k"])
 
 
 @pytest.mark.slow
@@ -644,32 +629,68 @@ def test_files_in_the_folder_that_are_not_of_the_job() -> None:
 # Files that were damaged
 
 
-@settings(max_examples=40, deadline=None)
+REFUSED = r"data: .* cannot be read: |data: duplicate column |$"
+
+
+@pytest.fixture(scope="module")
+def rows_to_damage(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("sound") / "rows.parquet"
+    pq.write_table(pa.Table.from_pandas(table()[:60]), path, row_group_size=20)
+    return path.read_bytes()
+
+
+# without Phase.shrink: what crashes the reader would start many others, and the file is kept
+@settings(max_examples=100, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(
     changes=st.lists(st.tuples(st.integers(0, 9_999), st.integers(0, 255)), min_size=1, max_size=5),
     from_end=st.booleans(),
-    cut_at=st.none() | st.integers(0, 3_000),
+    cut_at=st.none() | st.integers(0, 9_999),
 )
 def test_no_damage_to_a_parquet_file_crashes_its_reader(
-    tmp_path_factory: pytest.TempPathFactory,
+    reader: Reader,
+    rows_to_damage: bytes,
     changes: list[tuple[int, int]],
     from_end: bool,
     cut_at: int | None,
 ) -> None:
-    path = tmp_path_factory.mktemp("fuzz") / "rows.parquet"
-    pq.write_table(pa.Table.from_pandas(table()[:60]), path, row_group_size=20)
-    content = bytearray(path.read_bytes())
+    content = bytearray(rows_to_damage)
     for place, byte in changes:
         content[(-1 - place if from_end else place) % len(content)] = byte
-    path.write_bytes(content[:cut_at])
-    try:
-        file = InputFile.from_parquet(path, path)
-        assert file.schema is not None
-        for shard in cut([file], 1_000)[:9]:
-            for _ in batches(shard, file.schema.names, 16):
-                pass
-    except InputError as error:
-        assert "cannot be read" in str(error) or "duplicate column" in str(error)  # noqa: PT017
+    assert re.match(REFUSED, reader.error(read_shards, bytes(content[:cut_at]), ".parquet"))
+
+
+def test_no_byte_of_a_footer_crashes_its_reader(reader: Reader, tmp_path: Path) -> None:
+    """Though pyarrow aborts if it is asked for the facts about a column."""
+    path = tmp_path / "small.parquet"
+    pq.write_table(pa.table({"a": [1.0, 2.0]}), path)
+    content = path.read_bytes()
+    size = int.from_bytes(content[-8:-4], "little")
+    footer = len(content) - 8 - size
+    for place in range(footer, footer + 50):  # the rest is mostly text
+        for byte in (0, 6):
+            damaged = content[:place] + bytes([byte]) + content[place + 1 :]
+            assert re.match(REFUSED, reader.error(read_shards, damaged, ".parquet"))
+
+
+def test_a_footer_that_promises_too_many_rows() -> None:
+    path = Path("rows/first.parquet")
+    file = InputFile.from_parquet(path, path)
+    shard = cut([replace(file, groups=(GROUP + 4,))], 100)[0]
+    message = rf"rows 0 to {GROUP + 3} of .*first.parquet \(row group 0\) cannot be read: "
+    message += f"the row group has {GROUP} rows; the file is damaged, or was changed"
+    with pytest.raises(InputError, match=message):
+        list(batches(shard, ["a"], 5))
+
+
+def test_a_crash_of_a_reader_fails_one_test(reader: Reader) -> None:
+    with pytest.raises(
+        pytest.fail.Exception, match=r"crash of .*\.txt: .* ended with SIGABRT"
+    ) as info:
+        reader.error(crash, b"its file", ".txt")
+    file = Path(str(info.value).partition(" of ")[2].partition(": ")[0])
+    assert file.read_bytes() == b"its file"
+    assert "in crash" in str(info.value)  # the stack
+    assert reader.error(read_table, b"a,b", ".csv").startswith("data: there are no rows in ")
 
 
 def test_a_manifest_comes_back_as_it_was_or_is_refused(tmp_path: Path) -> None:

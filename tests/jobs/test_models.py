@@ -1,6 +1,7 @@
 """Models in files: every kind is read, or refused in a line, and no code is run that nobody trusts."""
 
 import pickle
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,12 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from damaged_files import Reader, read_model, read_table
 from explain_command import done, written
 from explain_command import refusal as failed
 from folder_jobs import save_onnx
 from shearshap import Explainer
 from shearshap.errors import InputError
-from shearshap.jobs import models, tables
+from shearshap.jobs import models
 from shearshap.jobs.models import open_model
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -167,19 +169,14 @@ def test_an_onnx_file(here: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".json", ".cbm", ".onnx"])
-def test_a_model_file_that_was_cut_is_one_line(
-    here: Path, boosters: Path, suffix: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_file_that_was_cut_is_one_line(reader: Reader, boosters: Path, suffix: str) -> None:
     content = (boosters / f"model{suffix}").read_bytes()
-    file = here / f"cut{suffix}"
     places_to_cut = [0, 4, len(content) // 3, len(content) // 2, len(content) - 40]
     for size in places_to_cut:
-        file.write_bytes(content[:size])
-        message = failed(file.name, "few.csv")
-        assert message.startswith(f"model: cut{suffix} ")
-        assert len(message) < 400
-    lines = capfd.readouterr().err.splitlines()
-    assert not [line for line in lines if not line.startswith("[LightGBM] [Fatal]")]
+        message = reader.error(read_model, content[:size], suffix)
+        assert re.match(rf"model: [^ ]+{suffix} .{{1,300}}$", message), message
+        lines = reader.log.read_text().splitlines()
+        assert not [line for line in lines if not line.startswith("[LightGBM] [Fatal]")]
 
 
 def test_a_model_of_lightgbm_without_its_categories_is_refused(here: Path, boosters: Path) -> None:
@@ -245,15 +242,13 @@ class Payload:
 @pytest.mark.parametrize(
     "suffix", [".pkl", ".joblib", ".json", ".txt", ".onnx", ".csv", ".parquet"]
 )
-def test_no_code_of_a_file_is_run(suffix: str, tmp_path: Path) -> None:
+def test_no_code_of_a_file_is_run(reader: Reader, suffix: str, tmp_path: Path) -> None:
     mark = tmp_path / "ran"
-    file = tmp_path / f"model{suffix}"
-    file.write_bytes(pickle.dumps(Payload(mark)))
-    is_table = suffix in (".csv", ".parquet")
-    with pytest.raises(InputError):
-        tables.read(file, "data") if is_table else open_model(str(file))
+    content = pickle.dumps(Payload(mark))
+    read = read_table if suffix in (".csv", ".parquet") else read_model
+    assert reader.error(read, content, suffix)
     assert not mark.exists()
-    pickle.loads(file.read_bytes())  # though it would
+    pickle.loads(content)  # though it would
     assert mark.exists()
 
 

@@ -1,6 +1,6 @@
 """Tables in files: read as pandas reads them, in one type with the background, or refused in a line."""
 
-from contextlib import suppress
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from damaged_files import Reader, read_table
 from explain_command import done, written
 from explain_command import refusal as failed
 from shearshap.errors import InputError
@@ -146,27 +147,25 @@ def test_tables_that_cannot_be_explained(
     assert (here / "values.parquet").read_text() == "what was there before"
 
 
-def test_a_parquet_file_that_was_cut_is_one_line(here: Path) -> None:
+def test_a_parquet_file_that_was_cut_is_one_line(reader: Reader, here: Path) -> None:
     pd.DataFrame({"a": range(1000), "b": range(1000)}).to_parquet("x.parquet")
     content = (here / "x.parquet").read_bytes()
     for size in (0, 3, 10, len(content) // 2, len(content) - 1):
-        (here / "x.parquet").write_bytes(content[:size])
-        assert failed("score.py:product", "x.parquet").startswith(
-            "data: x.parquet cannot be read: "
-        )
+        message = reader.error(read_table, content[:size], ".parquet")
+        assert re.match(r"data: [^ ]+\.parquet cannot be read: .+$", message)
+
+
+def test_a_parquet_file_with_names_that_are_no_text(reader: Reader, here: Path) -> None:
+    pd.DataFrame({"name": [1, 2]}).to_parquet("x.parquet")
+    content = (here / "x.parquet").read_bytes()
+    message = reader.error(read_table, content.replace(b"name", b"n\xff\xffe"), ".parquet")
+    assert re.match(r"data: [^ ]+\.parquet cannot be read: .*utf-8", message)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(content=st.binary(max_size=200) | st.text(alphabet='ab1,."\n\r\t\x00é', max_size=200))
-def test_any_bytes_are_a_table_or_refused(
-    content: bytes | str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    file = tmp_path_factory.getbasetemp() / "any.csv"
-    file.write_bytes(content.encode() if isinstance(content, str) else content)
-    with suppress(InputError):
-        table = tables.read(file, "data")
-        assert len(table)
-        assert table.column_names
+def test_any_bytes_are_a_table_or_refused(reader: Reader, content: bytes | str) -> None:
+    reader.error(read_table, content.encode() if isinstance(content, str) else content, ".csv")
 
 
 # Types

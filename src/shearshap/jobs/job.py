@@ -12,7 +12,6 @@ stopped goes on from there.
 
 import json
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -91,8 +90,9 @@ class Job(Options):
             Whether to show the progress. Default: a bar in a terminal; elsewhere, for a large job,
             lines on stderr.
         log
-            Where to add one line of JSON per part: a new file or an earlier log, or "-" for stderr.
-            Default: _log.jsonl in the folder of the parts.
+            Where to add one line of JSON per part: a new file or an earlier log, or "-" for stderr,
+            where these lines are then the only progress. Default: _log.jsonl in the folder of the
+            parts.
 
         Raises
         ------
@@ -246,11 +246,12 @@ def _run_folder(
         plan = make_plan(job)
         todo = [shard for shard in plan.shards if not plan.is_done(shard)]
         before = plan.rows - sum(shard.rows for shard in todo)
+        shown = progress is not False and log != STDERR  # where only lines of JSON are expected
         reports = []
         report = None
         try:
             with (
-                _progress_bar(plan.rows, before, progress=progress) as bar,
+                _progress_bar(plan.rows, before, shown=shown) as bar,
                 ExitStack() as stack,
             ):
                 file = sys.stderr
@@ -435,9 +436,8 @@ def _failure(outcome: Outcome, plan: Plan) -> JobError:
 # Progress
 
 
-def _progress_bar(total: int, before: int, *, progress: bool | None) -> Any:
+def _progress_bar(total: int, before: int, *, shown: bool) -> Any:
     """Return a bar of the rows done; elsewhere than in a terminal, it writes a line at times."""
-    tqdm.set_lock(threading.RLock())  # its own is one between processes, which outlives us
     in_terminal = sys.stderr.isatty()
     return tqdm(
         total=total,
@@ -447,7 +447,7 @@ def _progress_bar(total: int, before: int, *, progress: bool | None) -> Any:
         mininterval=0.1 if in_terminal else SECONDS_PER_LINE,
         delay=0 if in_terminal else SECONDS_PER_LINE,
         bar_format=None if in_terminal else LINE,
-        disable=progress is False,
+        disable=not shown,
     )
 
 

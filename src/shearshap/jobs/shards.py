@@ -25,7 +25,8 @@ from pyarrow import types
 from pyarrow.parquet import ParquetFile
 
 from shearshap.errors import InputError
-from shearshap.jobs.tables import check_names, is_index
+from shearshap.jobs.tables import READ_ERRORS, check_names, is_index
+from shearshap.result.text import counted
 
 SHARD_ROWS = 1 << 16  #: rows of a shard at most: what is done again if a worker dies
 READ_BYTES = 1 << 25  #: bytes of a table's cells that are read at once, at eight a cell
@@ -33,7 +34,6 @@ MAX_ROWS = 1 << 14  #: rows that are explained at once: kriging takes about 20 k
 MIN_ROWS = 16
 BUFFER = 1 << 20  #: bytes of a column's file that are read at once
 SAMPLED_SHARDS = 16  #: shards that a sample is taken from, at most
-READ_ERRORS = (pa.ArrowException, OSError, UnicodeDecodeError)  #: of pyarrow
 MAX_CATEGORIES = 100_000  #: of a column at most: it is more likely a text or an id
 
 
@@ -97,52 +97,33 @@ class InputFile:
     source: Path  #: the name that the user knows
     groups: tuple[int, ...]  #: the rows of each row group
     schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
-    nulls: tuple[Mapping[str, int], ...] = ()  #: missing values by column, if known, of each group
     footer: str = ""  #: its hash, which changes with almost any cell
     table: pa.Table | None = None
 
     @classmethod
     def from_parquet(cls, path: Path, source: Path) -> "InputFile":
-        """Read a file's footer."""
+        """Read a file's footer, but for its facts about columns: pyarrow aborts at damaged ones."""
         try:
             with _opened(path) as file:
                 schema = file.schema_arrow.remove_metadata()
                 metadata = file.metadata
-                groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-                nulls = tuple(_null_counts(group, schema) for group in groups)
-                sizes = tuple(group.num_rows for group in groups)
+                groups = range(metadata.num_row_groups)
+                sizes = tuple(metadata.row_group(at).num_rows for at in groups)
         except READ_ERRORS as error:
             raise InputError(f"data: {path} cannot be read: {error}") from error
         check_names(schema.names, path, "data")
         for name in filter(is_index, schema.names):
             schema = schema.remove(schema.get_field_index(name))
-        return cls(path, source, sizes, schema, nulls, _footer_hash(path))
+        return cls(path, source, sizes, schema, _footer_hash(path))
 
     @classmethod
     def from_table(cls, table: pa.Table, path: Path) -> "InputFile":
         """Return the file that a table was read from; a column of missing values has no type."""
-        counts = {name: table[name].null_count for name in table.column_names}
         fields = [
-            (each.name, pa.null() if counts[each.name] == len(table) else each.type)
+            (each.name, pa.null() if table[each.name].null_count == len(table) else each.type)
             for each in table.schema
         ]
-        return cls(path, path, (len(table),), pa.schema(fields), (counts,), table=table)
-
-
-def _null_counts(group: Any, schema: pa.Schema) -> dict[str, int]:
-    """Return how many values of each column are missing in a row group, if the footer says it.
-
-    A dictionary's null may be among its values, which are not counted; so categories are left out.
-    """
-    plain = {each.name for each in schema if not types.is_dictionary(each.type)}
-    columns = [group.column(at) for at in range(group.num_columns)]
-    return {
-        column.path_in_schema: column.statistics.null_count
-        for column in columns
-        if column.path_in_schema in plain
-        and column.statistics is not None
-        and column.statistics.has_null_count
-    }
+        return cls(path, path, (len(table),), pa.schema(fields), table=table)
 
 
 def _footer_hash(path: Path) -> str:
@@ -216,7 +197,10 @@ def batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator[pa.Tabl
     except READ_ERRORS as error:
         reason = " ".join(str(error).split())
         raise UnreadableError(f"data: {shard.place} cannot be read: {reason}") from error
-    raise UnreadableError(f"data: {shard.place} are incomplete: the file has changed")
+    raise UnreadableError(
+        f"data: {shard.place} cannot be read: the row group has {counted(at, 'row')}; the file is "
+        "damaged, or was changed while it was read"
+    )
 
 
 def sample(
@@ -408,10 +392,9 @@ def _is_category(kind: pa.DataType) -> bool:
 
 
 def survey(files: Sequence[InputFile], columns: InputColumns) -> Survey:
-    """Look at the columns in which a value may be missing, and at those of categories.
+    """Read the columns in which a missing value changes the type, and those of categories.
 
-    A file's footer counts missing values, so cells are read only for categories and if there is no
-    count. Rows that cannot be read are left out: an error is reported when they are explained.
+    Rows that cannot be read are left out: an error is reported when they are explained.
     """
     # the types in which pandas has no missing values
     doubtful = [
@@ -423,13 +406,11 @@ def survey(files: Sequence[InputFile], columns: InputColumns) -> Survey:
     categories: dict[str, dict[Any, None]] = {name: {} for name in columns.coded}
     for file in files:
         for group in cut([file], max(file.groups)):
-            counts = file.nulls[group.group]
-            gaps.update(name for name in doubtful if counts.get(name))
-            uncounted = [name for name in doubtful if name not in counts]
-            read = list(dict.fromkeys([*uncounted, *columns.coded]))
+            undecided = [name for name in doubtful if name not in gaps]
+            read = list(dict.fromkeys([*undecided, *columns.coded]))
             try:
                 for table in batches(group, read, read_at_once(len(read))) if read else ():
-                    gaps.update(name for name in uncounted if table[name].null_count)
+                    gaps.update(name for name in undecided if table[name].null_count)
                     for name, known in categories.items():
                         _add_categories(known, table[name], name)
             except UnreadableError:

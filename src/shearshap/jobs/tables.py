@@ -34,6 +34,7 @@ FORMULA = r"^[=+\-@\t\r\n]"  #: how a text begins that a spreadsheet runs
 NUMBER = r"^\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*$"
 PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]{0,17})"  #: a number that reads the same when written again
 CHUNK_CELLS = 1 << 22  #: cells of a CSV file that are read at once
+READ_ERRORS = (pa.ArrowException, OSError, UnicodeDecodeError)  #: of pyarrow, of a Parquet file
 SPACE = 65536  #: bytes that a disk must have left
 HEAD = 4096  #: bytes of a file within which a mark is found
 MARKS = {
@@ -84,7 +85,7 @@ def _read_parquet(path: Path, what: str) -> pa.Table:
     try:
         with ParquetFile(path) as file:
             table = file.read().replace_schema_metadata(None)
-    except (pa.ArrowException, OSError) as error:
+    except READ_ERRORS as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{what}: {path} cannot be read: {reason}") from error
     # by number, since a name may be there twice
@@ -418,5 +419,5 @@ def _is_ours(path: Path, what: str) -> bool:
         return True
     try:
         return path.suffix in WRITTEN and METADATA in (pq.read_schema(path).metadata or {})
-    except (pa.ArrowException, OSError):
+    except READ_ERRORS:
         return False
