@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from shearshap import __version__
 from shearshap.data.background import is_default
 from shearshap.engine.importance import importance
 from shearshap.errors import InputError
@@ -47,7 +48,12 @@ def needed_features(
     finally:
         close_model()
     if table is not None:
-        facts = {"command": job.command, "loss": needed.loss_name, "background": needed.background}
+        facts = {
+            "version": __version__,
+            "command": job.command,
+            "loss": needed.loss_name,
+            "background": needed.background,
+        }
         write(needed.to_frame("pyarrow"), facts, table)
     if plot is not None:
         _draw(needed, plot)

@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet as pq
 
+from shearshap import __version__
 from shearshap.errors import InputError, ModelError, ShearError, collect_warnings
 from shearshap.explainer import Explainer
 from shearshap.jobs.manifest import file_hash
@@ -189,7 +190,7 @@ class ShardWork:
         types = {"int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}
         fields = [pa.field(self._label_name([each.name for each in data]), label)]
         fields += [pa.field(name, types[kind]) for name, kind in self.part_columns.items()]
-        metadata = {METADATA: json.dumps({"job": self.key}).encode()}
+        metadata = {METADATA: json.dumps({"job": self.key, "version": __version__}).encode()}
         return pa.schema([*fields, *data], metadata=metadata)
 
     def _pair_schema(self) -> pa.Schema:
