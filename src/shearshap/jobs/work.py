@@ -8,8 +8,8 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -103,9 +103,9 @@ class ShardWork:
 
     def blocks(
         self, shard: Shard, *, rows: int = 0, worker: int = 0, progress: bool | None = False
-    ) -> Iterator[Block]:
+    ) -> Generator[Block]:
         """Yield the blocks of a shard, of which at most so many rows are read at once."""
-        model = self.source.open().model
+        model = self.source.open_in_worker().model
         explainer = Explainer(model, **self.options, device=device_of(self.devices, worker))
         first_row = shard.first_row
         for table in batches(shard, self.names, rows):
@@ -173,7 +173,9 @@ class ShardWork:
                 name = f"{INTERACTIONS}/{shard.name}"
                 schema = self._pair_schema()
                 pairs = files.enter_context(_part_writer(self.out, name, schema, hashes))
-            for block in self.blocks(shard, rows=rows, worker=worker):
+            # closed at once if it fails: then the model's folder is left, too
+            blocks = files.enter_context(closing(self.blocks(shard, rows=rows, worker=worker)))
+            for block in blocks:
                 evaluations += int(spent_evaluations(block.explanation).sum())
                 notes += block.explanation.notes
                 _write_lines(part, self.values(block))
