@@ -66,6 +66,9 @@ class ShearWarning(UserWarning):
 _NOTES: ContextVar[list[str] | None] = ContextVar("notes", default=None)
 """The warnings of the call that is running."""
 
+_ARE_SHOWN: ContextVar[bool] = ContextVar("are_shown", default=True)
+"""Whether warnings are shown, and not only recorded."""
+
 
 def warn(note: str) -> None:
     """Warn the user, and record the sentence for `Explanation.notes`; a call warns once of each."""
@@ -74,7 +77,8 @@ def warn(note: str) -> None:
         if note in notes:
             return
         notes.append(note)
-    warnings.warn(note, ShearWarning, stacklevel=level_of_caller())
+    if _ARE_SHOWN.get():
+        warnings.warn(note, ShearWarning, stacklevel=level_of_caller())
 
 
 @contextmanager
@@ -100,9 +104,13 @@ def collect_warnings(notes: list[str]) -> Iterator[None]:
 
     Those of a call of an explainer are in the notes of its explanation.
     """
-    with warnings.catch_warnings(), recorded(notes):
-        warnings.simplefilter("ignore", ShearWarning)
-        yield
+    # not a filter of the module warnings, which all threads share
+    token = _ARE_SHOWN.set(False)
+    try:
+        with recorded(notes):
+            yield
+    finally:
+        _ARE_SHOWN.reset(token)
 
 
 def level_of_caller() -> int:

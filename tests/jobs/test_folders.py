@@ -42,7 +42,7 @@ from folder_jobs import (
     values,
     write_rows,
 )
-from shearshap import Auto, Explainer
+from shearshap import Auto, Explainer, __version__
 from shearshap.errors import InputError
 from shearshap.jobs import InProcess, LocalProcesses, shards
 from shearshap.jobs.executors import executor_for
@@ -703,7 +703,7 @@ def test_a_manifest_comes_back_as_it_was_or_is_refused(tmp_path: Path) -> None:
         background="5 rows",
     )
     path = tmp_path / MANIFEST
-    saved = Manifest({"budget": 30, "tol": None}, preparation)
+    saved = Manifest({"budget": 30, "tol": None, "version": __version__}, preparation)
     saved.save(path)
     assert Manifest.load(path).key == saved.key
     text = path.read_text()
@@ -713,7 +713,7 @@ def test_a_manifest_comes_back_as_it_was_or_is_refused(tmp_path: Path) -> None:
     ]  # fmt: skip
     for content in damaged:
         path.write_text(content)
-        with pytest.raises(InputError, match="is damaged, or the manifest of another version"):
+        with pytest.raises(InputError, match="is damaged; choose another folder"):
             Manifest.load(path)
     path.write_bytes(os.urandom(200))
     with pytest.raises(InputError, match="is damaged"):

@@ -241,13 +241,18 @@ class _Worker:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Let processes that are started meanwhile use one thread, unless the user has said more."""
-    added = [name for name in THREADS if name not in os.environ]
-    os.environ.update(dict.fromkeys(added, "1"))
-    try:
-        yield
-    finally:
-        for name in added:
-            del os.environ[name]
+    with _STARTING:
+        added = [name for name in THREADS if name not in os.environ]
+        os.environ.update(dict.fromkeys(added, "1"))
+        try:
+            yield
+        finally:
+            for name in added:
+                del os.environ[name]
+
+
+_STARTING = threading.Lock()
+"""Held while a process is started: the environment belongs to all threads."""
 
 
 @contextmanager

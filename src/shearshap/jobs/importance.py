@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from shearshap import __version__
 from shearshap.data.background import is_default
 from shearshap.engine.importance import importance
 from shearshap.errors import InputError
 from shearshap.jobs.job import files_read
-from shearshap.jobs.models import ModelSource, close_model, exits_as_errors, restore_cwd
+from shearshap.jobs.models import ModelSource, exits_as_errors, restore_cwd
 from shearshap.jobs.options import Options, device_of, errors_with_files, parse_devices
 from shearshap.jobs.plan import Plan, open_files
 from shearshap.jobs.tables import check_place, check_suffix, write
@@ -39,15 +40,21 @@ def needed_features(
         if plot.suffix.lower() not in DRAWN:
             raise InputError(f"plot: expected a file that ends in {', '.join(DRAWN)}, got {plot}")
         check_place(plot, "plot", read, overwrite=job.overwrite)
+    source = ModelSource(job.model, job.trust)
     try:
         with exits_as_errors(job.model_name), restore_cwd():
-            plan = open_files(job, ModelSource(job.model, job.trust).open())
+            plan = open_files(job, source.open())
             with errors_with_files(job.data, plan.background):
                 needed = _importance(plan, level, deadline)
     finally:
-        close_model()
+        source.close()
     if table is not None:
-        facts = {"command": job.command, "loss": needed.loss_name, "background": needed.background}
+        facts = {
+            "version": __version__,
+            "command": job.command,
+            "loss": needed.loss_name,
+            "background": needed.background,
+        }
         write(needed.to_frame("pyarrow"), facts, table)
     if plot is not None:
         _draw(needed, plot)

@@ -14,7 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from tqdm import tqdm
 from shearshap.errors import InputError, JobError, ModelError, ShearError, collect_warnings
 from shearshap.jobs.executors import Executor, InProcess
 from shearshap.jobs.manifest import HOLDER, LOCK, MANIFEST, PARTS, locked
-from shearshap.jobs.models import close_model, exits_as_errors, model_files
+from shearshap.jobs.models import ModelSource, exits_as_errors, model_files
 from shearshap.jobs.options import (
     REPORT,
     Options,
@@ -101,18 +101,19 @@ class Job(Options):
         """
         parse_devices(self.device)
         read = files_read(self)
+        source = ModelSource(self.model, self.trust)
         try:
             if self.large:
                 job = replace(self, data=self.data.absolute(), out=self.out.absolute())
-                return _run_folder(job, read, executor or InProcess(), progress, log)
+                return _run_folder(job, source, read, executor or InProcess(), progress, log)
             if executor is not None or log is not None:
                 raise InputError(
                     "executor and log are for large jobs; write to a folder, with / at the end "
                     "of its name, or leave them out"
                 )
-            return _run_file(self, read, progress)
+            return _run_file(self, source, read, progress)
         finally:
-            close_model()
+            source.close()
 
 
 def files_read(job: Options) -> list[tuple[str, Path]]:
@@ -134,7 +135,7 @@ def files_read(job: Options) -> list[tuple[str, Path]]:
 # A file
 
 
-def _run_file(job: Job, read: FilesRead, progress: bool | None) -> Outcome:
+def _run_file(job: Job, source: ModelSource, read: FilesRead, progress: bool | None) -> Outcome:
     """Explain the rows of a file, which are one shard, and write a file."""
     check_suffix(job.out)
     written = [("out", job.out), ("out", job.partial)]
@@ -145,7 +146,7 @@ def _run_file(job: Job, read: FilesRead, progress: bool | None) -> Outcome:
     for what, path in written:
         check_place(path, what, read, overwrite=job.overwrite)
 
-    plan = make_plan(job)
+    plan = make_plan(job, source)
     (shard,) = plan.shards
     blocks: list[Block] = []
     with (
@@ -153,9 +154,10 @@ def _run_file(job: Job, read: FilesRead, progress: bool | None) -> Outcome:
         exits_as_errors(job.model_name),
         collect_warnings(plan.notes),
         errors_with_files(job.data, plan.background),
+        closing(plan.work.blocks(shard, progress=progress)) as found,
     ):
         # one by one, so that those that are done outlive whatever stops the next
-        for block in plan.work.blocks(shard, progress=progress):
+        for block in found:
             blocks.append(block)  # noqa: PERF402
     block = Block.concat(blocks)
     result = _result(plan, block, plan.data.take(block.numbers))
@@ -232,6 +234,7 @@ def _write_report(job: Options, result: Result) -> Path:
 
 def _run_folder(
     job: Job,
+    source: ModelSource,
     read: FilesRead,
     executor: Executor,
     progress: bool | None,
@@ -243,7 +246,7 @@ def _run_folder(
     _check_folder_job(job, read, log)
     with _folder(job), locked(job.out):
         _remove_partials(job.out)
-        plan = make_plan(job)
+        plan = make_plan(job, source)
         todo = [shard for shard in plan.shards if not plan.is_done(shard)]
         before = plan.rows - sum(shard.rows for shard in todo)
         shown = progress is not False and log != STDERR  # where only lines of JSON are expected

@@ -51,7 +51,6 @@ WORDS = {
     "background": "another background",
     "inputs": "other files of data",
     "schema": "other columns in the data",
-    "version": "another version of shearshap",
 }
 """What differs, in words; any other entry of an identity is an option."""
 
@@ -91,14 +90,16 @@ class Manifest:
         """Read what `save` wrote; raise InputError for anything else."""
         try:
             data = json.loads(path.read_bytes())
+            _check_version(data, path.parent)
             loaded = cls(data["identity"], Preparation(**data["preparation"]))
             # the hash of the whole finds any damage, so what it holds is as it was written
-            if data["format"] != FORMAT or data["hash"] != loaded.key:
-                raise ValueError("not a manifest of this version")
+            if data["hash"] != loaded.key:
+                raise ValueError("not as it was written")
+        except InputError:
+            raise
         except (OSError, LookupError, ValueError, TypeError, RecursionError) as error:
             raise InputError(
-                f"out: {path} is damaged, or the manifest of another version; choose another "
-                "folder, or delete this one"
+                f"out: {path} is damaged; choose another folder, or delete this one"
             ) from error
         return loaded
 
@@ -116,6 +117,18 @@ class Manifest:
         raise InputError(
             f"out: {folder} holds a job with {', '.join(words)}; choose another folder, or the "
             "same options as before"
+        )
+
+
+def _check_version(data: Mapping[str, Any], folder: Path) -> None:
+    """Raise if the folder of a job was begun by another version, which alone can go on with it."""
+    written = (data["identity"]["version"], data["format"])
+    if written != (__version__, FORMAT):
+        version, number = written
+        raise InputError(
+            f"out: {folder} holds a job that shearshap {version} began, in format {number}; this "
+            f"is shearshap {__version__}, which has format {FORMAT}; continue it with shearshap "
+            f"{version}, or choose another folder"
         )
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -107,27 +108,42 @@ class ModelSource:
     key: str = field(default_factory=lambda: secrets.token_hex(8))  #: the same in other processes
 
     def open(self) -> LoadedModel:
-        """Return the model, which a process opens once, until it is closed."""
-        if self.key not in _OPENED:
-            close_model()
-            if isinstance(self.model, str):
-                # as long as it is open: it may import modules when it is called, too
-                _STACK.enter_context(importing(self.model))
-                with restore_cwd():
-                    _OPENED[self.key] = open_model(self.model, trust=self.trust)
-            else:
-                _OPENED[self.key] = described(self.model, f"a {type(self.model).__name__}")
-        return _OPENED[self.key]
+        """Return the model, which is opened once, and stays open until `close`."""
+        with _LOCK:
+            if self.key not in _OPEN:
+                with ExitStack() as stack:
+                    if isinstance(self.model, str):
+                        # as long as it is open: it may import modules when it is called, too
+                        stack.enter_context(importing(self.model))
+                        with restore_cwd():
+                            model = open_model(self.model, trust=self.trust)
+                    else:
+                        model = described(self.model, f"a {type(self.model).__name__}")
+                    _OPEN[self.key] = (model, stack.pop_all())
+            return _OPEN[self.key][0]
+
+    def open_in_worker(self) -> LoadedModel:
+        """Return the model; a process that is given it by a job closes those of earlier jobs."""
+        with _LOCK:
+            if self.key not in _OPEN:
+                for key in list(_OPEN):
+                    _close(key)
+            return self.open()
+
+    def close(self) -> None:
+        """Forget the model, if it is open; those of other jobs in this process stay open."""
+        with _LOCK:
+            _close(self.key)
 
 
-_OPENED: dict[str, LoadedModel] = {}  #: the model that this process works with, by its key
-_STACK = ExitStack()  #: what closes it
+_LOCK = threading.RLock()
+_OPEN: dict[str, tuple[LoadedModel, ExitStack]] = {}
+"""The models that are open in this process, by their sources' keys, and what closes each."""
 
 
-def close_model() -> None:
-    """Forget the model that this process has opened."""
-    _OPENED.clear()
-    _STACK.close()
+def _close(key: str) -> None:
+    _, stack = _OPEN.pop(key, (None, ExitStack()))
+    stack.close()
 
 
 @contextmanager
@@ -146,13 +162,22 @@ def exits_as_errors(model: str) -> Iterator[None]:
 def restore_cwd() -> Iterator[None]:
     """Go back to the current folder if the model's code has left it.
 
-    Otherwise a relative path would name another file from then on.
+    Otherwise a relative path would name another file from then on. If several jobs run in threads,
+    it is the folder of the first: the model of another may just have left it.
     """
-    folder = Path.cwd()
+    with _LOCK:
+        folder = _FOLDERS[0] if _FOLDERS else Path.cwd()
+        _FOLDERS.append(folder)
     try:
         yield
     finally:
-        os.chdir(folder)
+        with _LOCK:
+            _FOLDERS.pop()
+            os.chdir(folder)
+
+
+_FOLDERS: list[Path] = []
+"""The folder to go back to, as often as there are blocks under way that will."""
 
 
 def model_files(place: str) -> list[Path]:
@@ -329,22 +354,63 @@ def importing(place: str) -> Iterator[None]:
     """Let a model that is code import the modules beside it.
 
     They are forgotten afterwards, so that another model finds its own modules of the same names.
+    Several models of a folder, in jobs of several threads, share them until the last is closed.
     """
     folder = _code_folder(place)
     if folder is None:
         yield
         return
-    before = set(sys.modules)
-    sys.path.insert(0, folder)
+    with _LOCK:
+        _check_modules(folder)
+        users, before = _CODE.get(folder, (0, frozenset(sys.modules)))
+        _CODE[folder] = (users + 1, before)
+        sys.path.insert(0, folder)
     try:
         yield
     finally:
-        with suppress(ValueError):  # the code may have changed the path itself
+        with _LOCK, suppress(ValueError):  # the code may have changed the path itself
             sys.path.remove(folder)
-        for name in set(sys.modules) - before:
-            file = getattr(sys.modules[name], "__file__", None)
-            if file is not None and Path(folder) in Path(file).resolve().parents:
-                del sys.modules[name]
+        _leave(folder)
+
+
+_CODE: dict[str, tuple[int, frozenset[str]]] = {}
+"""How many open models have code in a folder, and the modules before the first, by the folder."""
+
+
+def _leave(folder: str) -> None:
+    """Forget the modules of a folder if no other open model has its code there."""
+    with _LOCK:
+        own = _modules_of(folder)
+        users, before = _CODE.pop(folder)
+        if users > 1:
+            _CODE[folder] = (users - 1, before)
+            return
+        for name in own:
+            sys.modules.pop(name, None)
+
+
+def _modules_of(folder: str) -> list[str]:
+    """Return the modules that were imported from a folder since its first model was opened."""
+    _, before = _CODE[folder]
+    names = {*sys.modules} - before
+    files = {name: getattr(sys.modules.get(name), "__file__", None) for name in names}
+    return [
+        name
+        for name, file in files.items()
+        if file is not None and Path(folder) in Path(file).resolve().parents
+    ]
+
+
+def _check_modules(folder: str) -> None:
+    """Raise if a model would be given a module of another folder, whose model is open too."""
+    for other in _CODE.keys() - {folder}:
+        for name in _modules_of(other):
+            if Path(folder, f"{name}.py").exists() or Path(folder, name).is_dir():
+                raise InputError(
+                    f"model: another job in this process has imported {name} from {other}, and "
+                    f"{folder} has a module of the same name; run the jobs one after the other, or "
+                    "in processes of their own"
+                )
 
 
 def _code_folder(place: str) -> str | None:

@@ -154,9 +154,8 @@ class Plan:
         return all(self.finished.is_done(name) for name in names)
 
 
-def make_plan(job: Options) -> Plan:
-    """Open a job's files, read or make the manifest of a folder of parts, and return the plan."""
-    source = ModelSource(job.model, job.trust)
+def make_plan(job: Options, source: ModelSource) -> Plan:
+    """Open a job's model and files, read or make the manifest of a folder, and return the plan."""
     call: dict[str, Any] = {
         "budget": job.budget,
         "tol": job.tol,

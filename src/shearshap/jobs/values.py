@@ -21,12 +21,13 @@ from shearshap.jobs.tables import METADATA, check_in, check_place, interactions_
 from shearshap.report import write as write_page
 from shearshap.report.explained import page
 from shearshap.report.result import Result
-from shearshap.result.archive import decoded, encoded
+from shearshap.result.archive import check_format, decoded, encoded, notes_on_unknown
 from shearshap.result.cells import label_array
 from shearshap.result.explanation import Explanation
 from shearshap.result.frames import pair_matrices, wide_arrays
 
 KEPT = "explanation"  #: the entry of a file's facts that only a report needs
+FORMAT = 1  #: of that entry
 DATA = "data."  #: before the names of the rows' own columns
 
 
@@ -40,6 +41,7 @@ def kept(result: Result, columns: pa.Schema) -> dict[str, Any]:
     arrays = [name for name, content in contents.items() if isinstance(content, np.ndarray)]
     others = contents.keys() - {*arrays, "calibration"}
     entry = {
+        "format": FORMAT,
         "model": result.model,
         "notes": result.notes,
         "columns": b64encode(columns.serialize()).decode(),
@@ -74,27 +76,39 @@ def _read(path: Path) -> tuple[Result, dict[str, Any]]:
             f"values: a report needs metadata that only Parquet files have, got {path}; run "
             "shear explain with --out values.parquet, or with --report"
         )
+    expected = "expected a file that it wrote"
     try:
         with ParquetFile(path) as file:
             table = file.read()
         facts = json.loads((table.schema.metadata or {})[METADATA])
+        writer = facts.get("version")
+        if writer not in (None, __version__):
+            expected = f"make the report with version {writer}, which wrote it"
+        check_format(f"values: {path}", facts[KEPT].get("format", FORMAT), FORMAT, writer)
         return _result(path, table, facts, facts[KEPT]), facts
     except InputError:
         raise
-    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
+    except (
+        pa.ArrowException,
+        OSError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise InputError(
-            f"values: {path} was not written by shear explain {__version__}; expected a file "
-            "that it wrote"
+            f"values: {path} was not written by shear explain {__version__}; {expected}"
         ) from error
 
 
 def _result(path: Path, table: pa.Table, facts: Mapping[str, Any], entry: dict[str, Any]) -> Result:
-    known = {name: decoded(content) for name, content in entry["fields"].items()}
+    names = {each.name for each in fields(Explanation)}
+    known = {name: decoded(each) for name, each in entry["fields"].items() if name in names}
     features, outputs = known["feature_names"], known["output_names"]
     arrays = wide_arrays(table, features, outputs)
     given = pa.ipc.read_schema(pa.py_buffer(b64decode(entry["columns"])))
-    names = [name for name in table.column_names if name.startswith(DATA)]
-    data = table.select(names).rename_columns([name.removeprefix(DATA) for name in names])
+    own = [name for name in table.column_names if name.startswith(DATA)]
+    data = table.select(own).rename_columns([name.removeprefix(DATA) for name in own])
     # with --keep, a file may lack what the features hold
     if {*given.names} <= {*data.column_names}:
         groups = known["groups"] or {}
@@ -108,7 +122,8 @@ def _result(path: Path, table: pa.Table, facts: Mapping[str, Any], entry: dict[s
     errors = {"standard_errors": None}  # if the method has none
     present = {name: array for name, array in arrays.items() if name in entry["arrays"]}
     labels = label_array(table.column(0).to_pandas())
-    notes = list(entry["notes"])
+    stored = (*entry["arrays"], *entry["fields"])
+    notes = [*entry["notes"], *notes_on_unknown(Explanation, stored, facts.get("version"))]
     if "unfinished" in facts:
         notes.append(f"Not all rows were explained: {facts['unfinished']}")
     return Result(

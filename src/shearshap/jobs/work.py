@@ -8,8 +8,8 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet as pq
 
+from shearshap import __version__
 from shearshap.errors import InputError, ModelError, ShearError, collect_warnings
 from shearshap.explainer import Explainer
 from shearshap.jobs.manifest import file_hash
@@ -102,9 +103,9 @@ class ShardWork:
 
     def blocks(
         self, shard: Shard, *, rows: int = 0, worker: int = 0, progress: bool | None = False
-    ) -> Iterator[Block]:
+    ) -> Generator[Block]:
         """Yield the blocks of a shard, of which at most so many rows are read at once."""
-        model = self.source.open().model
+        model = self.source.open_in_worker().model
         explainer = Explainer(model, **self.options, device=device_of(self.devices, worker))
         first_row = shard.first_row
         for table in batches(shard, self.names, rows):
@@ -172,7 +173,9 @@ class ShardWork:
                 name = f"{INTERACTIONS}/{shard.name}"
                 schema = self._pair_schema()
                 pairs = files.enter_context(_part_writer(self.out, name, schema, hashes))
-            for block in self.blocks(shard, rows=rows, worker=worker):
+            # closed at once if it fails: then the model's folder is left, too
+            blocks = files.enter_context(closing(self.blocks(shard, rows=rows, worker=worker)))
+            for block in blocks:
                 evaluations += int(spent_evaluations(block.explanation).sum())
                 notes += block.explanation.notes
                 _write_lines(part, self.values(block))
@@ -189,7 +192,7 @@ class ShardWork:
         types = {"int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}
         fields = [pa.field(self._label_name([each.name for each in data]), label)]
         fields += [pa.field(name, types[kind]) for name, kind in self.part_columns.items()]
-        metadata = {METADATA: json.dumps({"job": self.key}).encode()}
+        metadata = {METADATA: json.dumps({"job": self.key, "version": __version__}).encode()}
         return pa.schema([*fields, *data], metadata=metadata)
 
     def _pair_schema(self) -> pa.Schema:

@@ -3,7 +3,12 @@
 Arrays of numbers, fixed-width texts and times are entries of their own, under the field's name.
 Everything else is JSON, in the entry "shearshap":
 
-    {"format": "shearshap explanation", "version": 1, "fields": {"evaluations": 64, ...}}
+    {"format": "shearshap explanation", "version": 1, "written_by": "0.1.0",
+     "fields": {"evaluations": 64, ...}}
+
+`version` is that of the format, and `written_by` that of shearshap. A new field leaves the format
+as it is: a shearshap that does not know the field leaves it out, with a note. A file of a later
+format is refused.
 
 JSON has fewer kinds of values than Python. A value of a kind that it lacks becomes an object with
 one key, which names the kind:
@@ -16,7 +21,7 @@ one key, which names the kind:
 
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -29,7 +34,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from shearshap.errors import InputError
+from shearshap import __version__
+from shearshap.errors import InputError, record, recorded
 from shearshap.store import written_whole
 
 if TYPE_CHECKING:
@@ -48,7 +54,7 @@ def save(result: "DataclassInstance", path: Path) -> None:
     arrays = {name: content for name, content in contents.items() if _is_plain(content)}
     others = {name: encoded(contents[name]) for name in contents.keys() - arrays.keys()}
 
-    header = {"format": FORMAT, "version": VERSION, "fields": others}
+    header = {"format": FORMAT, "version": VERSION, "written_by": __version__, "fields": others}
     text = json.dumps(header, sort_keys=True, allow_nan=False)
     arrays[_HEADER] = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
     with written_whole(path) as partial, partial.open("wb") as file:
@@ -60,7 +66,9 @@ def load(kind: type[Result], path: Path) -> Result:
     if not path.is_file():
         raise InputError(f"there is no file {path}; expected one written by Explanation.save")
     try:
-        return kind(**_contents(_entries(path)))
+        return kind(**_contents(kind, path))
+    except LaterFormatError:
+        raise
     except ImportError as error:
         raise InputError(f"{path} needs pandas: pip install pandas") from error
     # a damaged file may hold anything in place of what the decoders expect
@@ -87,19 +95,58 @@ def _entries(path: Path) -> dict[str, NDArray[Any]]:
         raise ValueError(str(error)) from error
 
 
-def _contents(entries: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """Return the content of every field in a file, by its name."""
+def _contents(kind: type[Result], path: Path) -> dict[str, Any]:
+    """Return the content of every field of a class that a file has, by its name."""
+    entries = _entries(path)
     if _HEADER not in entries:
         raise ValueError(f"it has no entry {_HEADER!r}")
     header = json.loads(entries.pop(_HEADER).tobytes())
     if header["format"] != FORMAT:
         raise ValueError(f"its format is {header['format']!r}, not {FORMAT!r}")
-    if header["version"] != VERSION:
-        raise ValueError(
-            f"it has version {header['version']} of the format, and this shearshap reads version "
-            f"{VERSION}; install a newer shearshap"
+    writer = header.get("written_by")
+    check_format(f"{path}", header["version"], VERSION, writer)
+
+    others = header["fields"]
+    notes = notes_on_unknown(kind, [*entries, *others], writer)
+    known = {each.name for each in fields(kind)}
+    contents: dict[str, Any] = {name: entries[name] for name in entries.keys() & known}
+    with recorded(notes):
+        contents |= {name: decoded(others[name]) for name in others.keys() & known}
+    if notes:
+        contents["notes"] = (*contents["notes"], *notes)
+    return contents
+
+
+# Files of other versions of shearshap
+
+
+class LaterFormatError(InputError):
+    """A file has a later format than this version of shearshap reads."""
+
+
+def check_format(place: str, number: Any, newest: int, writer: Any) -> None:
+    """Raise if a file's format is later than the newest that is known here.
+
+    `place` begins the error, and `writer` is the version that wrote the file, if it says so.
+    """
+    if int(number) > newest:
+        version = f"shearshap {writer}" if writer else "a later shearshap"
+        raise LaterFormatError(
+            f"{place} was written by {version} in format {number}, and shearshap {__version__} "
+            f"reads formats up to {newest}; read it with {version}"
         )
-    return entries | {name: decoded(content) for name, content in header["fields"].items()}
+
+
+def notes_on_unknown(kind: type[Result], names: Iterable[str], writer: Any) -> list[str]:
+    """Return a note that names those fields of a file that a class does not have."""
+    unknown = sorted({*names} - {each.name for each in fields(kind)})
+    if not unknown:
+        return []
+    version = f"shearshap {writer}" if writer else "another version of shearshap"
+    return [
+        f"the file was written by {version}; shearshap {__version__} does not know these parts of "
+        f"it, and leaves them out: {', '.join(unknown)}"
+    ]
 
 
 # Values that JSON lacks
@@ -184,7 +231,9 @@ def _calibration(inside: Any) -> Any:
     """Return a calibration from its numbers."""
     from shearshap.result.calibration import Calibration
 
-    return Calibration.from_dict(decoded(inside))
+    calibration, notes = Calibration.read(decoded(inside))
+    record(notes)
+    return calibration
 
 
 def _in_zone(moment: Any, zone: str | None) -> Any:

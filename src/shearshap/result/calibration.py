@@ -1,8 +1,11 @@
 """The few numbers of kriging's Gaussian process, and how to store them."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
+
+from shearshap import __version__
+from shearshap.errors import warn
 
 
 @dataclass(frozen=True)
@@ -84,17 +87,38 @@ class Calibration:
         return replace(self, players=(0.0,) * count, centres=tuple(dict.fromkeys(centres)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers as a dict that JSON can hold; see `from_dict`."""
-        return asdict(self)
+        """Return the numbers, and the version of shearshap, as a dict that JSON can hold."""
+        return {"version": __version__, **asdict(self)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Calibration":
-        """Return the calibration that `to_dict` wrote, also after JSON made lists of tuples."""
-        numbers = dict(data)
+        """Return the calibration that `to_dict` wrote, also after JSON made lists of tuples.
+
+        Numbers that a later version added are left out, with a warning.
+        """
+        calibration, notes = cls.read(data)
+        for note in notes:
+            warn(note)
+        return calibration
+
+    @classmethod
+    def read(cls, data: dict[str, Any]) -> tuple["Calibration", list[str]]:
+        """Return the calibration that `to_dict` wrote, and a note on numbers that are left out."""
+        names = {each.name for each in fields(cls)}
+        numbers = {name: number for name, number in data.items() if name in names}
         numbers["players"] = tuple(numbers["players"])
         numbers["centres"] = tuple(tuple(centre) for centre in numbers["centres"])
-        numbers["others"] = tuple(cls.from_dict(other) for other in numbers["others"])
-        return cls(**numbers)
+        others = [cls.read(other) for other in numbers["others"]]
+        numbers["others"] = tuple(other for other, _ in others)
+        notes = [note for _, each in others for note in each]
+        unknown = sorted(data.keys() - names - {"version"})
+        if unknown:
+            version = data.get("version") or "of another version"
+            notes.append(
+                f"the calibration was fitted by shearshap {version}; shearshap {__version__} does "
+                f"not know these numbers of it, and leaves them out: {', '.join(unknown)}"
+            )
+        return cls(**numbers), notes
 
 
 def _size_and_pairs(calibration: Calibration) -> tuple[int, int]:

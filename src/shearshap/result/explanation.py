@@ -468,7 +468,10 @@ class Explanation:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Return the explanation that `save` wrote to a file."""
+        """Return the explanation that `save` wrote to a file.
+
+        Fields that a later version of shearshap added are left out, and a note says so.
+        """
         from shearshap.result.archive import load
 
         return load(cls, Path(path))
