@@ -36,7 +36,7 @@ class Touch:
     dies: tuple[int, ...] = ()  #: shards whose worker dies
     fails: tuple[int, ...] = ()  #: shards that fail at the first attempt
     never: tuple[int, ...] = ()  #: shards that fail, and need not be tried again
-    halts: tuple[int, ...] = ()
+    full: tuple[int, ...] = ()
     seconds: float = 0.0
     together: int = 0  #: processes that wait for each other
 
@@ -52,8 +52,8 @@ class Touch:
             return replace(report, error="not now")
         if number in self.never:
             return replace(report, error="a wrong row", again=False)
-        if number in self.halts:
-            return replace(report, error="the disk is full", halts=True)
+        if number in self.full:
+            return replace(report, error="the disk is full", node_fault=True)
         return replace(report, rows=shard.rows)
 
 
@@ -100,8 +100,8 @@ def test_a_process_keeps_the_work_and_tasks_are_spread(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("session")
-def test_no_shard_is_begun_after_a_report_that_halts(tmp_path: Path) -> None:
-    reports = list(RayExecutor(workers=1).run(Touch(tmp_path, halts=(1,)), shards(5)))
+def test_no_shard_is_begun_after_a_fault_of_the_node(tmp_path: Path) -> None:
+    reports = list(RayExecutor(workers=1).run(Touch(tmp_path, full=(1,)), shards(5)))
     assert [report.error for report in reports] == [None, "the disk is full"]
     assert attempts(tmp_path) == ["0-1", "1-1"]
 

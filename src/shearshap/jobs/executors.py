@@ -51,7 +51,7 @@ class Executor(Protocol):
     """Runs work on shards.
 
     A shard is tried again, up to a number of attempts, if its worker dies, or if its result has an
-    error and says `again`. After a result that `halts`, no new shard is started.
+    error and says `again`. After a `node_fault`, no new shard is started.
     """
 
     def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[ShardResult]:
@@ -96,8 +96,8 @@ def run_in_pool(pool: Pool, shards: Sequence[Shard], attempts: int) -> Iterator[
         for attempt, last in pool.finished():
             in_flight -= 1
             report = replace(last, seconds=attempt.seconds + last.seconds)
-            halted = halted or report.halts
-            may_succeed = report.error is not None and report.again and not report.halts
+            halted = halted or report.node_fault
+            may_succeed = report.error is not None and report.again and not report.node_fault
             if may_succeed and attempt.number < attempts:
                 waiting.append(Attempt(attempt.shard, attempt.number + 1, report.seconds))
             else:

@@ -426,7 +426,7 @@ def _failure(outcome: Outcome, plan: Plan) -> JobError:
     if more:
         first.append(f"and {more} more, in the log")
     words = f"{len(outcome.failures)} of {counted(len(plan.shards), 'shard')} failed"
-    if any(report.halts for report in outcome.failures):
+    if any(report.node_fault for report in outcome.failures):
         words += "; stopped"
     error = JobError(
         f"{words}: {'; '.join(first)}; {outcome.out} holds {counted(outcome.parts, 'part')}; run "

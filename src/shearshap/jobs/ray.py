@@ -204,7 +204,7 @@ def explained(work: Sequence[Any], folder: Path, shard: Shard, attempt: int) -> 
             f"there is no folder {folder} on the node {ray.util.get_node_ip_address()}; a job on "
             "several machines must be started in a folder that all of them share"
         )
-        return ShardResult(shard, attempt=attempt, worker="Ray", error=error)
+        return ShardResult(shard, attempt=attempt, worker="Ray", error=error, node_fault=True)
     os.chdir(folder)
     cpus = ray.get_runtime_context().get_assigned_resources().get("CPU", 1)
     torch.set_num_threads(max(1, int(cpus)))

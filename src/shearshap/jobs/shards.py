@@ -79,11 +79,12 @@ class ShardResult:
     evaluations: int = 0  #: of the model
     attempt: int = 1
     worker: str = ""  #: in words: host and process
+    node: str = ""  #: the machine that it ran on: the host's name, or what Ray calls the node
     peak_bytes: int = 0  #: the most memory that the worker's process has held so far
     notes: tuple[str, ...] = ()  #: for people
     error: str | None = None  #: why its part is not written
     again: bool = True  #: of an error: whether another attempt may succeed
-    halts: bool = False  #: of an error: whether no other shard can be written either
+    node_fault: bool = False  #: of an error: whether it is the node's, and not the shard's
 
 
 # Files

@@ -85,7 +85,8 @@ class ShardWork:
     def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
         """Explain a shard, write its part, and report."""
         started = time.perf_counter()
-        report = ShardResult(shard, attempt=attempt, worker=f"{socket.gethostname()}:{os.getpid()}")
+        node = socket.gethostname()
+        report = ShardResult(shard, attempt=attempt, worker=f"{node}:{os.getpid()}", node=node)
         notes: list[str] = []
         try:
             with collect_warnings(notes):
@@ -93,7 +94,7 @@ class ShardWork:
             report = replace(report, rows=shard.rows, hashes=hashes, evaluations=evaluations)
         except OSError as error:
             message = f"{self.out / shard.name} cannot be written: {error.strerror or error}"
-            report = replace(report, error=message, halts=error.errno in FULL)
+            report = replace(report, error=message, node_fault=error.errno in FULL)
         except (Exception, SystemExit) as error:  # noqa: BLE001  (one must not stop the others)
             again = not isinstance(error, InputError)
             report = replace(report, error=_in_words(error, shard), again=again)
