@@ -54,12 +54,12 @@ WITHOUT: dict[str, Change] = {
 @contextmanager
 def changed(change: Change) -> Iterator[None]:
     """Switch a mechanism off; selections made before are forgotten."""
-    pairs._SELECTIONS.clear()
+    pairs._selections_made.cache_clear()
     with ExitStack() as stack:
         for name, value in change.items():
             stack.enter_context(patch(MODULE + name, value))
         yield
-    pairs._SELECTIONS.clear()
+    pairs._selections_made.cache_clear()
 
 
 def measure(task: Task) -> tuple[str, Floats]:

@@ -1,6 +1,8 @@
 """Exact values of forests, against all coalitions through the forest's own predictions."""
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -339,6 +341,31 @@ def test_more_players_on_a_path_than_a_word_has_bits(
         expected[first] -= leaves[first] * factors.absent[first, 1]
     expected[:100] += end * factors.present[100, 0]
     np.testing.assert_allclose(values, expected, atol=1e-12)
+
+
+# numba's cache
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_what_numba_compiled_is_found_where_numba_keeps_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, chosen: bool
+) -> None:
+    caching = pytest.importorskip("numba.core.caching")
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "shearshap.trees.compiled", raising=False)
+    monkeypatch.setattr(tree_values, "__file__", str(tmp_path / "trees" / "values.py"))
+    if chosen:
+        monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    else:
+        monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    kind = "UserProvidedCacheLocator" if chosen else "InTreeCacheLocator"
+    locator = getattr(caching, kind)(force, str(tmp_path / "trees" / "compiled.py"))
+
+    before = tree_values.start_of_numba()
+    folder = Path(locator.get_cache_path())
+    folder.mkdir(parents=True)
+    (folder / "compiled.walk-64.py311.nbi").touch()
+    assert tree_values.start_of_numba() < before
 
 
 # Progress

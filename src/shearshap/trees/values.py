@@ -3,6 +3,7 @@
 Each tree is solved in the way that costs least: by tables, or by a walk that is compiled or not.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -25,8 +26,6 @@ from shearshap.trees.walk import IndexWalk, Walk
 
 MAX_NODES = 1 << 16  #: that are prepared together
 MAX_KEPT_BYTES = 1 << 28  #: of tables that are kept; what goes beyond is made at each call
-
-NUMBA_CACHE = Path(__file__).with_name("__pycache__")  #: where numba keeps what it compiled
 
 MAX_TABLE_PLAYERS = 12  #: players on a path, up to which it may have a table of 2^players lines
 MAX_BATCH_BYTES = 1 << 26  #: of the tables of trees that are solved together
@@ -282,8 +281,18 @@ def start_of_numba() -> float:
         return 0.0
     if find_spec("numba") is None:
         return np.inf
-    is_cached = any(NUMBA_CACHE.glob("compiled.*.nbi"))
-    return 1.5e9 if is_cached else 5e9
+    return 1.5e9 if _is_cached() else 5e9
+
+
+def _is_cached() -> bool:
+    """Return whether numba has kept what it compiled: where the user says, or beside this module.
+
+    In a folder of the user's, each folder of modules has one with its name and a hash.
+    """
+    here = Path(__file__).parent
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    folders = Path(chosen).glob(f"{here.name}_*") if chosen else [here / "__pycache__"]
+    return any(file for folder in folders for file in folder.glob("compiled.*.nbi"))
 
 
 def choose(layout: Layout, all_trees: int, rows: int, background: int | None) -> Choice:

@@ -1,6 +1,8 @@
 """The selection of pairs, against one step at a time and against trying every candidate."""
 
 import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +35,7 @@ from shearshap.methods.kriging.pairs import (
 @pytest.fixture(autouse=True)
 def forgotten() -> None:
     """Let every test make its selections anew."""
-    pair_selection._SELECTIONS.clear()
+    pair_selection._selections_made.cache_clear()
 
 
 def covariances(pairs: Bools) -> tuple[Floats, Floats]:
@@ -189,3 +191,24 @@ def test_every_pivot_lowers_the_variance_most() -> None:
         gains = {n: explained([*have, n]) for n in range(len(K)) if n not in have}
         assert gains[pick] == pytest.approx(max(gains.values()), rel=1e-4)
         have.append(int(pick))
+
+
+def test_threads_share_the_selections(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(players: int, count: int, rng: np.random.Generator, _: object) -> Bools:
+        return rng.random((count, players)) < 0.5
+
+    def select(seed: int) -> list[Bools]:
+        rng = np.random.default_rng(seed)
+        return [selected_pairs(3, 4, rng) for _ in range(2000)]
+
+    monkeypatch.setattr(pair_selection, "_selection", drawn)  # so that most time goes to sharing
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(select, range(16)))
+    finally:
+        sys.setswitchinterval(before)
+    for seed, pairs in enumerate(found):
+        rng = np.random.default_rng(seed)
+        np.testing.assert_array_equal(pairs, [drawn(3, 4, rng, None) for _ in pairs])

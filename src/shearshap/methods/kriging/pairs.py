@@ -15,6 +15,7 @@ import math
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -173,22 +174,20 @@ def selected_pairs(
     up before. A selection that was made before from the same state of the generator is not made
     again.
     """
-    key = (players, count, pickle.dumps(rng))
-    kept = _SELECTIONS.get(key)
-    if kept is None:
+    made = _selections_made(players, count, pickle.dumps(rng))
+    if not made:
         pairs = _selection(players, count, rng, has_time)
         if len(pairs) < count:
             return pairs
-        kept = (pairs, rng.bit_generator.state)
-        _SELECTIONS[key] = kept
-        if len(_SELECTIONS) > SELECTIONS_KEPT:
-            _SELECTIONS.pop(next(iter(_SELECTIONS)), None)
-    pairs, rng.bit_generator.state = kept
+        made.append((pairs, rng.bit_generator.state))
+    pairs, rng.bit_generator.state = made[0]
     return pairs.copy()
 
 
-_SELECTIONS: dict[tuple[int, int, bytes], tuple[Bools, Any]] = {}
-"""Pairs, and the state of the generator after, by players, count and the generator before."""
+@lru_cache(maxsize=SELECTIONS_KEPT)  # which several threads may share
+def _selections_made(_players: int, _count: int, _generator: bytes) -> list[tuple[Bools, Any]]:
+    """Return the list of the pairs selected, with the state of the generator after, if any were."""
+    return []
 
 
 def _selection(
