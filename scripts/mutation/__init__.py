@@ -1,0 +1,1 @@
+"""What scripts/mutants.py consists of."""
