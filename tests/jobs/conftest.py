@@ -3,10 +3,12 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
+from buckets import Bucket, new_bucket, s3_server
 from damaged_files import Reader
 from folder_jobs import SCORE, job, table, values, write_rows, write_train
 
@@ -112,3 +114,17 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """A process for files that may crash it."""
     with Reader(tmp_path_factory.mktemp("damaged")) as reader:
         yield reader
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[tuple[Any, str]]:
+    """One S3 server for all tests of a process."""
+    pytest.importorskip("moto.server")
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(s3: tuple[Any, str]) -> Bucket:
+    """A bucket of its own in an S3 server on this machine."""
+    return new_bucket(s3)

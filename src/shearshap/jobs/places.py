@@ -1,0 +1,520 @@
+"""Places of files: paths of this machine, and URLs of object stores and of HDFS.
+
+    data = place("s3://bucket/rows")
+    for file, size in files_below(data, (".parquet",)):
+        with opened(file) as source: ...
+    with written_whole(place("s3://bucket/values.parquet")) as partial: ...
+
+Only this module knows where a place lies; all others ask its functions. pyarrow's filesystems open
+URLs, and find their credentials and endpoints by the environment, or in the URL.
+
+An object store has no folders: a folder is all that begins with its name, and is not made. An
+object appears whole or not at all, since it is written to a file of this machine first, and sent
+when it is complete: pyarrow's streams cannot be given up.
+
+What goes wrong at a URL is an `OSError` as at a path, with an `errno` and a `strerror` in words;
+`errors_of` raises both as `InputError`. The text of a `Url` is without its keys and passwords, in
+whatever message it comes; `Url.address` is with them.
+"""
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from secrets import token_hex
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, copy_files
+
+from shearshap import store
+from shearshap.errors import InputError
+
+OBJECT_STORES = ("s3", "gs", "gcs", "abfs", "abfss")
+SCHEMES = (*OBJECT_STORES, "hdfs", "viewfs", "file")
+HIDDEN = (".", "_")  #: how names begin that readers of folders leave out
+SECRET = "***"  #: what stands for a key or a password
+
+URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
+COLLAPSED_URL = re.compile(rf"({'|'.join(SCHEMES)}):/[^/]")  #: a URL that went through `Path`
+URL_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://[^\s'\"]+")
+USER = re.compile(r"(?<=://)[^/?]*:[^/?]*@|(?<=^s3://)[^?]*:[^?]*@")  #: with a password
+OPTION = re.compile(r"([?&])([^=&]+)=([^&]*)")
+PLAIN_OPTIONS = (
+    "allow_bucket_creation", "allow_bucket_deletion", "enable_tls", "endpoint_override",
+    "project_id", "region", "replication", "retry_limit_seconds", "scheme",
+)  # fmt: skip
+"""Options in a URL that are no secret; any other might be."""
+
+S3_ERROR = re.compile(r"AWS Error (\w+) during (\w+) operation(?:.*Details: (.*))?", re.DOTALL)
+S3_REASONS = {
+    "ACCESS_DENIED": (errno.EACCES, "access denied"),
+    "EXPIRED_TOKEN": (errno.EACCES, "the credentials have expired"),
+    "INVALID_ACCESS_KEY_ID": (errno.EACCES, "the access key is not known"),
+    "SIGNATURE_DOES_NOT_MATCH": (errno.EACCES, "the secret key is not accepted"),
+    "NETWORK_CONNECTION": (errno.EHOSTUNREACH, "the server cannot be reached"),
+    "NO_SUCH_BUCKET": (errno.ENOENT, "there is no such bucket"),
+    "NO_SUCH_KEY": (errno.ENOENT, "there is no such object"),
+}
+CHUNK = 1 << 24  #: bytes that are copied at once
+MAX_REASON = 300  #: characters of another library's message that are repeated
+
+
+@dataclass(frozen=True, repr=False)
+class Url:
+    """A file or folder in an object store or in HDFS, with the part of a path's interface we use.
+
+    Its text is without keys and passwords, so that they are in no message; `address` has them.
+    """
+
+    scheme: str
+    authority: str  #: the bucket, container or host, with the user or keys if they are given
+    key: str = ""  #: the name below that, decoded; "" for the whole bucket
+    query: str = ""  #: options for pyarrow
+
+    def __str__(self) -> str:
+        return without_secrets(self.address)
+
+    def __repr__(self) -> str:
+        return f"Url({str(self)!r})"
+
+    def __truediv__(self, name: str) -> "Url":
+        return replace(self, key=str(PurePosixPath(self.key) / name))
+
+    @property
+    def address(self) -> str:
+        """The URL, with any keys and passwords, as `place` reads it again."""
+        key = self.key.replace("%", "%25").replace("?", "%3F")
+        query = f"?{self.query}" if self.query else ""
+        return f"{self.scheme}://{self.authority}{'/' if key else ''}{key}{query}"
+
+    @property
+    def name(self) -> str:
+        """The last part, as of a path."""
+        return PurePosixPath(self.key).name
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the name, as of a path."""
+        return PurePosixPath(self.key).suffix
+
+    @property
+    def parent(self) -> "Url":
+        """The folder; that of a bucket is the bucket."""
+        parent = PurePosixPath(self.key).parent.as_posix()
+        return replace(self, key="" if parent == "." else parent)
+
+    def with_name(self, name: str) -> "Url":
+        """Return the place beside this one that has another name."""
+        return replace(self, key=str(PurePosixPath(self.key).with_name(name)))
+
+    def with_suffix(self, suffix: str) -> "Url":
+        """Return the place whose name has another ending."""
+        return replace(self, key=str(PurePosixPath(self.key).with_suffix(suffix)))
+
+    def is_relative_to(self, folder: "Url") -> bool:
+        """Return whether this is a folder, or is in it."""
+        is_same_store = replace(self, key="") == replace(folder, key="")
+        return is_same_store and PurePosixPath(self.key).is_relative_to(folder.key)
+
+    def relative_to(self, folder: "Url") -> PurePosixPath:
+        """Return the name of this below a folder."""
+        if not self.is_relative_to(folder):
+            raise ValueError(f"{self} is not in {folder}")
+        return PurePosixPath(self.key).relative_to(folder.key)
+
+
+Place = Path | Url
+
+
+def place(text: "str | os.PathLike[str] | Url", what: str = "path") -> Place:
+    """Return the place that a text names: a URL, or a path, which any other text is.
+
+    `what` is the first word of every error.
+    """
+    if isinstance(text, Url):
+        return text
+    text = os.fspath(text)
+    if not _is_utf8(text):
+        raise InputError(f"{what}: the name {text!r} is not UTF-8; rename it")
+    url = URL.fullmatch(text)
+    if url is not None:
+        return _url(url[1].lower(), url[2], text, what)
+    if COLLAPSED_URL.match(text) and not Path(text.partition("/")[0]).exists():
+        raise InputError(
+            f"{what}: expected a URL as text, got the path {text}; a Path cannot hold a URL"
+        )
+    return Path(text)
+
+
+def _url(scheme: str, rest: str, text: str, what: str) -> Place:
+    shown = without_secrets(text)
+    if scheme not in SCHEMES:
+        names = ", ".join(f"{name}://" for name in SCHEMES)
+        raise InputError(f"{what}: expected a path or a URL that begins with {names}; got {shown}")
+    address, _, query = rest.partition("?")
+    authority, _, key = address.partition("/")
+    try:
+        key = unquote(key, errors="strict").rstrip("/")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what}: the name in {shown} is not UTF-8; rename it") from error
+    if scheme == "file":
+        if authority not in ("", "localhost"):
+            raise InputError(f"{what}: expected file:///folder/name, got {shown}")
+        return Path(f"/{key}")
+    if scheme in OBJECT_STORES and not authority.rpartition("@")[2]:
+        raise InputError(f"{what}: there is no name of a bucket in {shown}")
+    if scheme == "s3" and ":" in authority.rpartition("@")[2]:
+        raise InputError(
+            f"{what}: cannot read the bucket's name in {shown}; if there is a / in a key, write "
+            "%2F, or pass the keys by the environment"
+        )
+    if key and any(part in ("", ".", "..") for part in key.split("/")):
+        raise InputError(f"{what}: expected names without //, /. and /.. in {shown}")
+    return Url(scheme, authority, key, query)
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # the bytes of a name that have no meaning in UTF-8
+        return False
+    return True
+
+
+def without_secrets(text: object) -> str:
+    """Return a text, such as a command, without the keys and passwords in its URLs."""
+
+    def option(match: re.Match[str]) -> str:
+        before, name, value = match.groups()
+        return f"{before}{name}={value if name in PLAIN_OPTIONS else SECRET}"
+
+    def url(match: re.Match[str]) -> str:
+        return OPTION.sub(option, USER.sub(f"{SECRET}@", match[0]))
+
+    return URL_IN_TEXT.sub(url, str(text))
+
+
+# Looking
+
+
+def exists(place: Place) -> bool:
+    """Return whether there is a file or folder."""
+    return place.exists() if isinstance(place, Path) else _type(place) != FileType.NotFound
+
+
+def is_folder(place: Place) -> bool:
+    """Return whether this is a folder; in an object store, whether anything is in it."""
+    return place.is_dir() if isinstance(place, Path) else _type(place) == FileType.Directory
+
+
+def is_file(place: Place) -> bool:
+    """Return whether this is a file, or an object."""
+    return place.is_file() if isinstance(place, Path) else _type(place) == FileType.File
+
+
+def size(place: Place) -> int:
+    """Return the bytes of a file."""
+    if isinstance(place, Path):
+        return place.stat().st_size
+    info = _info(place)
+    if info.type != FileType.File:
+        raise _no_such_file(place)
+    return int(info.size)
+
+
+def same(one: Place, other: Place) -> bool:
+    """Return whether two places are the same file or folder, by whatever names."""
+    if isinstance(one, Path) and isinstance(other, Path):
+        is_same = one.resolve() == other.resolve()
+        return is_same or (one.exists() and other.exists() and one.samefile(other))
+    return _identity(one) == _identity(other)
+
+
+def is_within(place: Place, folder: Place) -> bool:
+    """Return whether a place is a folder, or would be in it."""
+    if isinstance(place, Path) and isinstance(folder, Path):
+        return place.resolve().is_relative_to(folder.resolve())
+    store, key = _identity(place)
+    other, parent = _identity(folder)
+    return store == other and PurePosixPath(key).is_relative_to(parent)
+
+
+def _identity(place: Place) -> tuple[str, str]:
+    """Return what is the same of all names of a place; two accounts' buckets pass for the same."""
+    if isinstance(place, Path):
+        return "file", str(place.resolve())
+    with _errors_in_words(place):
+        system, path = _opened_system(place)
+        return system.type_name, path
+
+
+def _type(url: Url) -> Any:
+    return _info(url).type
+
+
+def _info(url: Url) -> Any:
+    with _errors_in_words(url):
+        system, path = _opened_system(url)
+        return system.get_file_info(path)
+
+
+def files_below(
+    folder: Place, suffixes: Iterable[str], what: str = "data"
+) -> list[tuple[Place, int]]:
+    """Return the files in a folder and below that have such endings, sorted, with their sizes.
+
+    Hidden files and folders are left out, as by other readers. Links to folders count, once each.
+    Whatever cannot be looked at is an `InputError`, which begins with `what`: no file that counts
+    is missing from the list.
+    """
+    endings = tuple(suffixes)
+    with errors_of(folder, what):
+        if isinstance(folder, Path):
+            paths = [path for path in _walked(folder, what) if path.suffix.lower() in endings]
+            return [(path, _regular_size(path, what)) for path in sorted(paths)]
+        found = [
+            (PurePosixPath(name), size)
+            for name, size in _listed(folder)
+            if PurePosixPath(name).suffix.lower() in endings
+        ]
+        return [(folder / str(name), size) for name, size in sorted(found)]
+
+
+def _walked(folder: Path, what: str) -> Iterator[Path]:
+    """Yield what is in a folder of this machine and below and is no folder."""
+    seen = set()  # a link may lead back up, and every folder is read once
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for parent, folders, names in os.walk(folder, followlinks=True, onerror=fail):
+        real = os.path.realpath(parent)
+        is_new = real not in seen
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if is_new and not name.startswith(HIDDEN))
+        for name in names if is_new else ():
+            if name.startswith(HIDDEN):
+                continue
+            path = Path(parent, name)
+            if not _is_utf8(name):
+                raise InputError(f"{what}: the name {str(path)!r} is not UTF-8; rename it")
+            if path.is_symlink() and not path.exists():
+                raise InputError(f"{what}: {path} is a link to nothing; remove it")
+            yield path
+
+
+def _regular_size(path: Path, what: str) -> int:
+    """Return the bytes of a file; a pipe, from which nothing may ever come, is an error."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(f"{what}: {path} is not a file but a pipe, socket or device; remove it")
+    return status.st_size
+
+
+def _listed(folder: Url) -> Iterator[tuple[str, int]]:
+    """Yield the names below a folder, but for hidden ones, with their sizes."""
+    with _errors_in_words(folder):
+        system, path = _opened_system(folder)
+        infos = system.get_file_info(FileSelector(path, recursive=True))
+    for info in infos:
+        name = info.path.removeprefix(path).lstrip("/")
+        is_hidden = any(part.startswith(HIDDEN) for part in name.split("/"))
+        if info.type == FileType.File and not is_hidden:
+            yield name, info.size
+
+
+# Reading and writing
+
+
+@contextmanager
+def opened(place: Place) -> Iterator[Any]:
+    """Open a file to read it, from any position, and close it: a file of pyarrow."""
+    if isinstance(place, Path):
+        with pa.OSFile(os.fspath(place)) as file:
+            yield file
+        return
+    with _errors_in_words(place):
+        system, path = _opened_system(place)
+        with system.open_input_file(path) as file:
+            yield file
+
+
+@contextmanager
+def local(place: Place) -> Iterator[Path]:
+    """Yield a file or folder of this machine that has the same content and name.
+
+    A path is yielded itself. Of a URL it is a copy, which is removed afterwards.
+    """
+    if isinstance(place, Path):
+        yield place
+        return
+    with TemporaryDirectory(prefix="shear-") as folder:
+        copy = Path(folder, place.name or "bucket")
+        with _errors_in_words(place):
+            system, path = _opened_system(place)
+            if system.get_file_info(path).type == FileType.NotFound:
+                raise _no_such_file(place)
+            copy_files(
+                path,
+                str(copy),
+                source_filesystem=system,
+                destination_filesystem=LocalFileSystem(),
+                chunk_size=CHUNK,
+            )
+        yield copy
+
+
+@contextmanager
+def written_whole(place: Place) -> Iterator[Path]:
+    """Yield the name to write a file to; once complete, it is in its place.
+
+    What was there before is replaced. If an error is raised, nothing changes. See
+    `shearshap.store.written_whole` for paths; a URL's file waits in the folder of temporary files.
+    """
+    if isinstance(place, Path):
+        with store.written_whole(place) as partial:
+            yield partial
+        return
+    with TemporaryDirectory(prefix="shear-") as folder:
+        partial = Path(folder, place.name)
+        yield partial
+        _send(partial, place)
+
+
+def _send(file: Path, url: Url) -> None:
+    """Send a complete file to a store.
+
+    pyarrow finishes an object that it has begun, whatever happens meanwhile: a Ctrl-C would leave
+    part of the file. It does not reach the thread, for which it waits.
+    """
+    with _errors_in_words(url), ThreadPoolExecutor(1) as thread:
+        thread.submit(_sent, file, url).result()
+
+
+def _sent(file: Path, url: Url) -> None:
+    system, path = _opened_system(url)
+    if url.scheme in OBJECT_STORES:
+        _write(file, system, path)
+        return
+    # in HDFS a file is there while it is written
+    partial = str(PurePosixPath(path).with_name(f".{token_hex(6)}.partial"))
+    try:
+        _write(file, system, partial)
+        system.move(partial, path)
+    except BaseException:
+        with suppress(OSError):
+            system.delete_file(partial)
+        raise
+
+
+def _write(file: Path, system: Any, path: str) -> None:
+    """Write a file to a filesystem in one call, from which errors come back in `close`."""
+    stream = system.open_output_stream(path)
+    if file.stat().st_size:
+        with pa.memory_map(str(file)) as source:
+            stream.write(source.read_buffer())
+    stream.close()
+
+
+def remove(place: Place) -> None:
+    """Remove a file, if it is there.
+
+    In an object store pyarrow leaves an empty object with the folder's name, as for a new folder.
+    """
+    if isinstance(place, Path):
+        place.unlink(missing_ok=True)
+        return
+    with _errors_in_words(place), suppress(FileNotFoundError):
+        system, path = _opened_system(place)
+        system.delete_file(path)
+
+
+# The filesystem of a URL
+
+
+def _opened_system(url: Url) -> tuple[Any, str]:
+    """Return the filesystem of a URL, and the name that a place has in it."""
+    query = f"?{url.query}" if url.query else ""
+    root = f"{url.scheme}://{url.authority}/{query}"
+    try:
+        system, base = _system(root, os.getpid())
+    except (pa.ArrowException, ValueError) as error:
+        words = str(error).replace(root, without_secrets(root))
+        # without the cause, whose text has the keys
+        raise OSError(errno.EINVAL, _first_line(words), str(url)) from None
+    if not url.key or base in ("", "/"):
+        return system, base + url.key
+    return system, f"{base}/{url.key}"
+
+
+@lru_cache(maxsize=64)
+def _system(root: str, process: int) -> tuple[Any, str]:
+    """Return the filesystem of a bucket or host, and its name there; each process has its own.
+
+    A process that was forked must not use the connections of another.
+    """
+    del process
+    system, base = FileSystem.from_uri(root)
+    return system, base
+
+
+# Errors
+
+
+@contextmanager
+def errors_of(place: Place, what: str, done: str = "read") -> Iterator[None]:
+    """Raise what goes wrong at a place as an `InputError`, which begins with `what`.
+
+    `done` is what cannot be done: "read" or "written".
+    """
+    try:
+        with _errors_in_words(place):
+            yield
+    except OSError as error:
+        raise InputError(f"{what}: {place} cannot be {done}: {reason(error)}") from error
+
+
+def reason(error: BaseException) -> str:
+    """Return why something went wrong, in one line."""
+    return _first_line(getattr(error, "strerror", None) or str(error))
+
+
+@contextmanager
+def _errors_in_words(place: Place) -> Iterator[None]:
+    """Raise an error of pyarrow about a URL as that of a path would be, with an errno and words."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(place, Path) or error.filename is not None:
+            raise
+        if isinstance(error, FileNotFoundError):
+            raise _no_such_file(place) from error
+        raise OSError(*_number_and_words(str(error)), str(place)) from error
+
+
+def _number_and_words(text: str) -> tuple[int, str]:
+    """Return the errno of an error of pyarrow, and what it says."""
+    found = S3_ERROR.search(text)
+    if found is None:
+        return errno.EIO, _first_line(text)
+    code, operation, details = found.groups()
+    number, words = S3_REASONS.get(code, (errno.EIO, f"the store answered {code}"))
+    return number, f"{words} ({_first_line(details or operation)})"
+
+
+def _no_such_file(url: Url) -> OSError:
+    return FileNotFoundError(errno.ENOENT, "there is no such file or folder", str(url))
+
+
+def _first_line(text: str) -> str:
+    lines: Sequence[str] = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0][:MAX_REASON] if lines else ""
