@@ -506,13 +506,17 @@ def test_rows_that_were_done_outlive_an_interrupt(here: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows interrupts in another way")
-def test_control_c_keeps_the_rows_that_were_done(here: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_keeps_the_rows_that_were_done(here: Path, number: signal.Signals) -> None:
     (here / "slow.py").write_text("""
-import pathlib, time
+import os, pathlib, signal, time
 
 def f(frame):
     if (frame["a"] == 300).any():
-        pathlib.Path("begun").touch()
+        child = os.fork()
+        if not child:  # it ends by the signal, and keeps nothing
+            signal.raise_signal(signal.SIGTERM)
+        pathlib.Path("begun").write_text(str(os.waitpid(child, 0)[1]))
         time.sleep(600)
     return frame["a"] * frame["b"]
 """)
@@ -523,11 +527,12 @@ def f(frame):
         text=True,
     )
     wait_for((here / "begun").exists)
-    command.send_signal(signal.SIGINT)
+    command.send_signal(number)
     _, message = command.communicate(timeout=180)
-    assert command.returncode == 130
+    assert command.returncode == 128 + number
     assert message.endswith(") are in values.partial.parquet\n")
     check_partial("values.partial.parquet", finished_rows(message))
+    assert (here / "begun").read_text() == str(int(signal.SIGTERM))
 
 
 def test_finished_rows_of_a_block_are_kept_too(monkeypatch: pytest.MonkeyPatch) -> None:
