@@ -9,7 +9,7 @@ import re
 import tomllib
 from pathlib import Path
 
-EXTRAS = ("plots", "explain", "serve", "trees", "all", "peers", "dev")
+EXTRAS = ("plots", "endpoint", "explain", "serve", "trees", "all", "peers", "dev")
 
 
 def main() -> None:

@@ -11,14 +11,13 @@ The tokens of the answer are those that spell it, after the prompt.
 """
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from http.client import HTTPException
-from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,9 +27,16 @@ from torch import Tensor
 from shearshap.data.texts import Parts
 from shearshap.errors import InputError, ModelError
 from shearshap.models.generation import Answer, chat_text
+from shearshap.models.http import Secret, check_address, checked_key, make_client, post
 
-BUSY = (429, 500, 502, 503, 504)  #: status codes after which a request is sent again
-TRIES = 4
+if TYPE_CHECKING:
+    import httpx
+
+BUSY = (None, 429, 500, 502, 503, 504)
+"""Status codes after which a request is sent again; None: there was no reply."""
+
+WAITS = (1, 2, 4)  #: seconds before each further try
+MAX_REASON = 300  #: characters that an error repeats of what a server replied
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class CompletionEndpoint:
     model
         The model's name on the server.
     api_key
-        Sent as a bearer token; None sends nothing.
+        Sent as a bearer token; None sends nothing. It is shown nowhere, and pickles leave it out.
     tokenizer
         The model's tokenizer, for its chat template; only needed for chats.
     prompts_at_once
@@ -57,20 +63,29 @@ class CompletionEndpoint:
         Requests at the same time.
     timeout
         Seconds to wait for an answer.
+    api_key_variable
+        The environment variable that has the key, instead of `api_key`. Each call reads it, in the
+        process that it runs in, so that pickled copies work as well.
     """
 
     url: str
     model: str
-    api_key: str | None = None
+    api_key: str | Secret | None = None
     tokenizer: Any = None
     prompts_at_once: int = 32
     requests_at_once: int = 8
     timeout: float = 120.0
+    api_key_variable: str | None = None
 
     def __post_init__(self) -> None:
         """Raise if the address is not one of the web, or nothing may be sent."""
-        if not str(self.url).startswith(("http://", "https://")):
-            raise InputError(f"url: expected http://... or https://..., got {self.url!r}")
+        if find_spec("httpx") is None:
+            raise InputError("CompletionEndpoint needs httpx: pip install 'shearshap[endpoint]'")
+        check_address(self.url)
+        if self.api_key is not None:
+            object.__setattr__(self, "api_key", checked_key("api_key", self.api_key))
+            if self.api_key_variable is not None:
+                raise InputError("api_key: expected either this or api_key_variable, got both")
         for name in ("prompts_at_once", "requests_at_once"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}: expected 1 or more, got {getattr(self, name)}")
@@ -86,7 +101,9 @@ class CompletionEndpoint:
     def completed(self, prompts: Sequence[str], most: int) -> list[str]:
         """Return what the model goes on with, greedily, in at most so many tokens."""
         choices = self._choices(prompts, {"max_tokens": most})
-        return [str(choice["text"]) for choice in choices]
+        if not all(isinstance(choice.get("text"), str) for choice in choices):
+            raise ModelError("the server returned a choice without a text")
+        return [choice["text"] for choice in choices]
 
     def scored(
         self, prompts: Sequence[str], answers: Sequence[str]
@@ -103,45 +120,64 @@ class CompletionEndpoint:
         """Return the server's choice for each prompt."""
         size = self.prompts_at_once
         batches = [prompts[start : start + size] for start in range(0, len(prompts), size)]
+        key = self._key()
 
         def choices(batch: Sequence[str]) -> list[dict[str, Any]]:
             body = {"model": self.model, "prompt": list(batch), "temperature": 0, **options}
-            made = self._posted(body).get("choices", [])
-            if len(made) != len(batch):
-                raise ModelError(
-                    f"the server returned {len(made)} choices for {len(batch)} prompts; try "
-                    "prompts_at_once=1"
-                )
-            return sorted(made, key=lambda choice: int(choice.get("index", 0)))
+            return _ordered_choices(self._posted(client, body, key), len(batch))
 
-        with ThreadPoolExecutor(self.requests_at_once) as pool:
+        with (
+            make_client(key, self.timeout, self.requests_at_once) as client,
+            ThreadPoolExecutor(self.requests_at_once) as pool,
+        ):
             return [choice for made in pool.map(choices, batches) for choice in made]
 
-    def _posted(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _key(self) -> Secret | None:
+        """Return the key to send; that of an environment variable is read now."""
+        if self.api_key_variable is not None:
+            # the name is not shown: it may be a key, passed by mistake
+            if self.api_key_variable not in os.environ:
+                raise InputError("api_key_variable: the environment has no variable of this name")
+            return checked_key("api_key_variable", os.environ[self.api_key_variable])
+        if self.api_key is None:
+            return None
+        key = checked_key("api_key", self.api_key)
+        if key.text is None:
+            raise InputError(
+                "api_key: this endpoint was pickled, which leaves the key out; give the name of "
+                "an environment variable as api_key_variable instead"
+            )
+        return key
+
+    def _posted(
+        self, client: "httpx.Client", body: dict[str, Any], key: Secret | None
+    ) -> dict[str, Any]:
         """Return the server's answer to a request, which is sent again if the server is busy."""
-        headers = {"Content-Type": "application/json"}
-        if self.api_key is not None:
-            headers["Authorization"] = f"Bearer {self.api_key}"
         address = f"{self.url.rstrip('/')}/completions"
-        request = Request(address, json.dumps(body).encode(), headers)
-        for wait in (*(2**number for number in range(TRIES - 1)), None):
-            try:
-                with urlopen(request, timeout=self.timeout) as answer:
-                    return dict(json.load(answer))
-            except (ValueError, TypeError) as error:
-                raise ModelError(
-                    f"{address} did not answer with a JSON object: {error}; is it the address of "
-                    "an OpenAI-compatible server?"
-                ) from error
-            except HTTPError as error:
-                if wait is None or error.code not in BUSY:
-                    reason = error.read()[:300].decode(errors="replace")
-                    raise ModelError(f"{address} answered {error.code}: {reason}") from error
-            except (URLError, HTTPException, ConnectionError, TimeoutError) as error:
-                if wait is None:
-                    raise ModelError(f"{address} does not answer: {error}") from error
+        content = json.dumps(body).encode()
+        for wait in (*WAITS, None):
+            reply = post(client, address, content, self.timeout)
+            if wait is None or reply.status not in BUSY:
+                break
             time.sleep(wait)
-        raise AssertionError("the last try returns or raises")
+        answer = reply.parsed(key)
+        if isinstance(answer, str):
+            raise ModelError(f"{address} {answer[:MAX_REASON]}")
+        return answer
+
+
+def _ordered_choices(answer: dict[str, Any], count: int) -> list[dict[str, Any]]:
+    """Return the choices in a server's answer, in the order of the prompts, or raise."""
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not all(isinstance(each, dict) for each in choices):
+        raise ModelError("the server returned no list of choices")
+    if len(choices) != count:
+        raise ModelError(
+            f"the server returned {len(choices)} choices for {count} prompts; try prompts_at_once=1"
+        )
+    if not all(isinstance(choice.get("index", 0), int) for choice in choices):
+        raise ModelError("the server returned a choice whose index is no whole number")
+    return sorted(choices, key=lambda choice: choice.get("index", 0))
 
 
 def _answer_tokens(choice: dict[str, Any], prompt: str, answer: str) -> list[tuple[str, float]]:
@@ -150,9 +186,7 @@ def _answer_tokens(choice: dict[str, Any], prompt: str, answer: str) -> list[tup
     The server's tokens may begin with one of its own, and end with one that it has generated. A
     letter of several tokens is not in their texts, so that only an answer without any is found.
     """
-    scores = choice.get("logprobs") or {}
-    tokens = list(scores.get("tokens") or [])
-    found = list(scores.get("token_logprobs") or [])
+    tokens, found = _echoed(choice.get("logprobs"))
     if not tokens or len(tokens) != len(found):
         raise ModelError(
             "the server returned no log-probabilities of the prompt's own tokens; expected an "
@@ -169,9 +203,25 @@ def _answer_tokens(choice: dict[str, Any], prompt: str, answer: str) -> list[tup
     ends = np.cumsum(list(map(len, tokens)))
     starts = ends - list(map(len, tokens))
     own = np.flatnonzero((ends > end - len(answer)) & (starts < end)).tolist()
-    if any(found[token] is None for token in own):
+    scores = [found[token] for token in own]
+    if None in scores:
         raise ModelError("the server returned no log-probability of an answer's first token")
-    return [(str(tokens[token]), float(found[token])) for token in own]
+    return [(tokens[token], float(score)) for token, score in zip(own, scores, strict=True)]
+
+
+def _echoed(scores: Any) -> tuple[list[str], list[Any]]:
+    """Return the tokens of an echoed prompt and their log-probabilities; two empty lists if none.
+
+    The first log-probability is None, since nothing stands before that token.
+    """
+    scores = scores if isinstance(scores, dict) else {}
+    tokens = scores.get("tokens")
+    found = scores.get("token_logprobs")
+    has_tokens = isinstance(tokens, list) and all(isinstance(each, str) for each in tokens)
+    has_numbers = isinstance(found, list) and all(
+        each is None or type(each) in (int, float) for each in found
+    )
+    return (tokens, found) if has_tokens and has_numbers else ([], [])
 
 
 @dataclass(frozen=True)
