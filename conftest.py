@@ -1,8 +1,8 @@
-"""How tests run: one thread for each process, and in CI the same examples every time.
+"""How tests run: one thread for each process, and the same examples every time.
 
 Several processes that each use every core only wait for one another, and the processes in which
 torch.compile would compile take longer to start than anything here to compile. New random
-examples are for a developer's machine, where a failure can be looked into.
+examples are for a developer who looks for failures: SHEARSHAP_RANDOM_EXAMPLES=1.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import browser
 
@@ -22,9 +22,13 @@ torch.set_num_threads(1)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# no test depends on how fast a machine is
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", patient, derandomize=True)
+settings.register_profile("random", patient, derandomize=False)
+settings.load_profile("random" if os.environ.get("SHEARSHAP_RANDOM_EXAMPLES") else "same")
+
+pytest_plugins = ["watchdog"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,4 +7,5 @@ extra=dev
 .venv/bin/ruff format --check .
 .venv/bin/mypy
 unset PYTHONDONTWRITEBYTECODE  # or each process that a test starts compiles the package again
-exec .venv/bin/pytest -n auto --dist loadgroup "$@"
+# a worker that dies ends the run: without it, this order of tests may wait for it for ever
+exec .venv/bin/pytest -n auto --dist loadgroup --max-worker-restart=0 "$@"

@@ -17,8 +17,8 @@ for version in ${*:-3.12 3.13}; do
     [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
     # the newest versions of libraries: those pinned may have no wheels for this Python
     "$venv/bin/python" -m pip install --no-compile --quiet --disable-pip-version-check \
-        -e ".[plots,explain,trees]" -e ./lab captum hypothesis lightgbm polars pytest pytest-xdist scikit-learn xgboost-cpu
-    "$venv/bin/python" -m pytest -n auto -o filterwarnings=default \
+        -e ".[plots,explain,trees]" -e ./lab captum hypothesis lightgbm polars pytest pytest-timeout pytest-xdist scikit-learn xgboost-cpu
+    "$venv/bin/python" -m pytest -n auto --max-worker-restart=0 -o filterwarnings=default \
         -m "not slow and not browser and not ray and not docs and not lab" \
         tests/methods tests/games tests/engine tests/data tests/result tests/interactions tests/plots
 done
