@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from importlib.metadata import entry_points
 from inspect import Signature, signature
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -168,11 +167,11 @@ class SharedOptions:
         ),
     ]
     data: Annotated[
-        Path,
+        str,
         INPUT(
             metavar="FILE",
             help="The rows: a CSV or Parquet file; for shear explain, also a folder of Parquet "
-            "files.",
+            "files. All files may be URLs, such as s3://bucket/rows.csv.",
         ),
     ]
     background: Annotated[
@@ -496,7 +495,7 @@ def explain(
 
     job = Job(
         **options.job_options(),
-        out=out,  # type: ignore[arg-type]  # as text, with the / at its end
+        out=out,  # as text, with the / at its end
         interactions=interactions or False,
         interaction_index=interaction_index,  # type: ignore[arg-type]  # checked by the explainer
         loss=loss,
@@ -529,7 +528,7 @@ def explain(
 @app.command(cls=Sections)
 def report(
     values: Annotated[
-        Path,
+        str,
         Argument(
             metavar="VALUES",
             rich_help_panel="Input",
@@ -537,7 +536,7 @@ def report(
         ),
     ],
     out: Annotated[
-        Path | None,
+        str | None,
         OUTPUT(
             metavar="FILE",
             help="The .html file to write.",
@@ -601,11 +600,11 @@ def importance(
         PRECISION(metavar="SECONDS", help="Stop after this many seconds.", show_default="none"),
     ] = None,
     out: Annotated[
-        Path | None,
+        str | None,
         OUTPUT(metavar="FILE", help="File for the table: .csv or .parquet.", show_default="none"),
     ] = None,
     plot: Annotated[
-        Path | None,
+        str | None,
         OUTPUT(metavar="FILE", help="File for the plot: .png or .svg.", show_default="none"),
     ] = None,
     overwrite: Annotated[

@@ -229,7 +229,7 @@ def test_the_report_has_the_intervals_of_the_table(tmp_path: Path) -> None:
         trust=True,
     )
     job.run()
-    page = job.page.read_text(encoding="utf-8")
+    page = (tmp_path / "values.html").read_text(encoding="utf-8")
     table = Explainer(model, ("mean", frame))(frame).abs().mean()
     age = float(table.upper[0] - table.values[0])
     assert f">{age:.1g}<" in page.replace("\n", "")

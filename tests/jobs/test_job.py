@@ -353,9 +353,9 @@ def test_a_job_runs_without_the_command(here: Path) -> None:
     np.testing.assert_allclose(outcome.explanation.values[:, 0], [2, 4, 6])
     check_same(written(), outcome.explanation)
     assert (outcome.out, outcome.report) == (out, here / "values.html")
-    assert outcome.report is not None
-    assert "<!DOCTYPE html>" in outcome.report.read_text()
-    size = round(outcome.report.stat().st_size / 1000)
+    page = here / "values.html"
+    assert "<!DOCTYPE html>" in page.read_text()
+    size = round(page.stat().st_size / 1000)
     assert f"report      {outcome.report}, {size} kB, for a browser" in outcome.summary
 
 
@@ -670,7 +670,7 @@ def test_a_full_disk_is_noticed_before_any_work(monkeypatch: pytest.MonkeyPatch)
         def write(self, _: bytes) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(tables, "TemporaryFile", FullDisk)
+    monkeypatch.setattr("shearshap.jobs.places.TemporaryFile", FullDisk)
     assert failed("no model", "few.csv") == (
         "out: the folder . cannot be written to: No space left on device"
     )
@@ -697,7 +697,7 @@ def test_a_report_that_cannot_be_written_leaves_the_values(monkeypatch: pytest.M
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("shearshap.jobs.job.write_page", full)
+    monkeypatch.setattr("shearshap.jobs.values.render", full)
     message = refusal("score.py:product", "few.csv", "--report")
     assert message.endswith("No space left on device; the values are in values.parquet")
     assert len(written()) == 3

@@ -59,7 +59,7 @@ def job(folder: Path, out: str) -> Callable[[], Any]:
     return Job(
         model=f"{folder / 'score.py'}:predict",
         data=folder.parent / "rows.parquet",
-        out=out,  # type: ignore[arg-type]
+        out=out,
         background=f"mean:{folder.parent / 'zero.parquet'}",
     ).run
 

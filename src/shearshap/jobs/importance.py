@@ -1,7 +1,5 @@
 """`shear importance`: from the files of a model and of labelled rows to the features it needs."""
 
-from pathlib import Path
-
 from shearshap import __version__
 from shearshap.data.background import is_default
 from shearshap.engine.importance import importance
@@ -9,10 +7,10 @@ from shearshap.errors import InputError
 from shearshap.jobs.job import files_read
 from shearshap.jobs.models import ModelSource, exits_as_errors, restore_cwd
 from shearshap.jobs.options import Options, device_of, errors_with_files, parse_devices
+from shearshap.jobs.places import Place, is_folder, place, written_whole
 from shearshap.jobs.plan import Plan, open_files
 from shearshap.jobs.tables import check_place, check_suffix, write
 from shearshap.result.importance import LossImportance
-from shearshap.store import written_whole
 
 DRAWN = (".png", ".svg")
 
@@ -22,8 +20,8 @@ def needed_features(
     *,
     level: float = 0.95,
     deadline: float | None = None,
-    table: Path | None = None,
-    plot: Path | None = None,
+    table: str | Place | None = None,
+    plot: str | Place | None = None,
 ) -> LossImportance:
     """Return by how much each feature reduces the model's loss; see `shearshap.importance`.
 
@@ -31,12 +29,14 @@ def needed_features(
     `table`, .csv or .parquet, and drawn to the file `plot`, .png or .svg.
     """
     read = files_read(job)
-    if job.data.is_dir():
+    if is_folder(job.data):
         raise InputError(f"data: expected a file of labelled rows, got the folder {job.data}")
     if table is not None:
+        table = place(table, "out")
         check_suffix(table)
         check_place(table, "importance", read, overwrite=job.overwrite)
     if plot is not None:
+        plot = place(plot, "plot")
         if plot.suffix.lower() not in DRAWN:
             raise InputError(f"plot: expected a file that ends in {', '.join(DRAWN)}, got {plot}")
         check_place(plot, "plot", read, overwrite=job.overwrite)
@@ -80,7 +80,7 @@ def _importance(plan: Plan, level: float, deadline: float | None) -> LossImporta
     )
 
 
-def _draw(needed: LossImportance, path: Path) -> None:
+def _draw(needed: LossImportance, path: Place) -> None:
     """Draw bars with intervals."""
     from matplotlib import pyplot as plt
     from matplotlib.figure import Figure

@@ -32,6 +32,7 @@ from shearshap.jobs.options import (
     errors_with_files,
     parse_devices,
 )
+from shearshap.jobs.places import Place, errors_of, exists, is_folder
 from shearshap.jobs.plan import BACKGROUND, CONVERTED, Plan, described, make_plan
 from shearshap.jobs.result import Outcome, facts, file_summary, folder_summary
 from shearshap.jobs.shards import Shard, ShardResult, sample
@@ -44,9 +45,8 @@ from shearshap.jobs.tables import (
     check_suffix,
     write,
 )
-from shearshap.jobs.values import kept
+from shearshap.jobs.values import kept, write_html
 from shearshap.jobs.work import INTERACTIONS, Block
-from shearshap.report import write as write_page
 from shearshap.report.explained import page
 from shearshap.report.result import Result
 from shearshap.result.cells import label_array
@@ -64,7 +64,7 @@ LINE = "{n:,} of {total:,} rows, {rate_noinv_fmt}, {remaining} left\n"  #: of pr
 STDERR = "-"  #: the name of a log that goes there
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Job(Options):
     """A model, rows in files, and how to explain them; see `Options` for its parameters."""
 
@@ -116,12 +116,13 @@ class Job(Options):
             source.close()
 
 
-def files_read(job: Options) -> list[tuple[str, Path]]:
+def files_read(job: Options) -> list[tuple[str, Place]]:
     """Return the files that a job reads, each with what it is in words, after a look at them."""
-    if not job.data.is_dir():
-        if job.large and not job.data.exists():
-            raise InputError(f"data: there is no file or folder {job.data}")
-        check_in(job.data, "data")
+    with errors_of(job.data, "data"):
+        if not is_folder(job.data):
+            if job.large and not exists(job.data):
+                raise InputError(f"data: there is no file or folder {job.data}")
+            check_in(job.data, "data")
     read = [("the data explained", job.data)]
     if isinstance(job.model, str):
         read += [("the model", file) for file in model_files(job.model)]
@@ -218,10 +219,10 @@ def _result(plan: Plan, block: Block, data: Any) -> Result:
     )
 
 
-def _write_report(job: Options, result: Result) -> Path:
+def _write_report(job: Options, result: Result) -> Place:
     """Write the report of a job, and return its file."""
     try:
-        return write_page(page(result, facts(job, result)), job.page)
+        return write_html(page(result, facts(job, result)), job.page)
     except OSError as error:
         raise InputError(
             f"report: {job.page} cannot be written: {error.strerror or error}; the values are in "
@@ -349,7 +350,7 @@ def _remove_partials(out: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _sample_report(plan: Plan) -> Path:
+def _sample_report(plan: Plan) -> Place:
     """Explain a sample of the rows again, and write the report on it."""
     work = plan.work
     data, numbers = sample(plan.shards, work.names, REPORTED_ROWS)
@@ -372,7 +373,7 @@ def _outcome(
     reports: Sequence[ShardResult],
     *,
     before: int,
-    report: Path | None,
+    report: Place | None,
     seconds: float,
 ) -> Outcome:
     done = [each for each in reports if each.error is None]

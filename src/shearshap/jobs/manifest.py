@@ -30,6 +30,7 @@ from shearshap import __version__
 from shearshap.errors import InputError
 from shearshap.jobs.models import model_files
 from shearshap.jobs.options import Options
+from shearshap.jobs.places import Place, opened
 from shearshap.jobs.shards import InputFile
 from shearshap.store import written_whole
 
@@ -175,9 +176,9 @@ def hash_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def file_hash(path: Path) -> str:
+def file_hash(path: Place) -> str:
     """Return the hash of a file's bytes."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import re
 import secrets
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from shearshap.errors import InputError, ModelError
+from shearshap.jobs.places import (
+    Place,
+    Url,
+    all_files,
+    errors_of,
+    is_file,
+    is_folder,
+    local,
+    opened,
+    place,
+    without_secrets,
+)
 from shearshap.models import adapted_model, eval_mode
 from shearshap.models.sklearn import booster_library
 
@@ -63,36 +76,43 @@ class LoadedModel:
         return tuple(getattr(self.model, "text_columns_", ()))
 
 
-def open_model(place: str, *, trust: bool = False) -> LoadedModel:
+def open_model(text: str, *, trust: bool = False) -> LoadedModel:
     """Open the model that the command line names, or raise with what is wrong.
 
     A model that is code of the user's own must be opened and called within `importing`.
 
     Parameters
     ----------
-    place
-        A folder or file, or a place in a module; see `ACCEPTED`.
+    text
+        A folder or file, of which a URL names a copy, or a place in a module; see `ACCEPTED`.
     trust
         Whether to open pickles, which run whatever code is in them.
     """
-    file = Path(place)
-    suffix = file.suffix.lower()
-    if file.is_dir():
-        return described(_opened_folder(file), place)
-    if suffix in LOADERS or suffix in PICKLES:
-        return described(_loaded(file, suffix, trust=trust), place)
-    if ":" in place:
-        return described(imported(place), place)
-    raise InputError(f"model: cannot tell what {place!r} is; expected {ACCEPTED}")
+    where = place(text, "model")
+    name = without_secrets(text)
+    suffix = where.suffix.lower()
+    with errors_of(where, "model"):
+        if is_folder(where):
+            model = _opened_folder(where)
+        elif suffix in LOADERS or suffix in PICKLES:
+            model = _loaded(where, suffix, trust=trust)
+        elif ":" in text and not isinstance(where, Url):
+            model = imported(text)
+        else:
+            raise InputError(
+                f"model: cannot tell what {name!r} is; expected {ACCEPTED}; code must be on this "
+                "machine"
+            )
+    return described(model, name)
 
 
-def described(model: Any, place: str) -> LoadedModel:
+def described(model: Any, name: str) -> LoadedModel:
     """Return the model with what its adapter knows of it."""
     with eval_mode(model) as device:
         adapted = adapted_model(model, device)
         return LoadedModel(
             model,
-            place,
+            name,
             columns=tuple(adapted.feature_names),
             outputs=tuple(adapted.output_names),
             categories=booster_library(model) in {"xgboost", "lightgbm"},
@@ -103,7 +123,8 @@ def described(model: Any, place: str) -> LoadedModel:
 class ModelSource:
     """A model: a place that every process opens for itself, or an object that goes along."""
 
-    model: Any  #: text: a place, see `ACCEPTED`; anything else: the model itself
+    #: text: a place, see `ACCEPTED`; anything else: the model itself
+    model: Any = field(repr=False)
     trust: bool = False
     key: str = field(default_factory=lambda: secrets.token_hex(8))  #: the same in other processes
 
@@ -180,43 +201,48 @@ _FOLDERS: list[Path] = []
 """The folder to go back to, as often as there are blocks under way that will."""
 
 
-def model_files(place: str) -> list[Path]:
+def model_files(text: str) -> list[Place]:
     """Return the files that a model is made of; none for a module that is named by its import."""
-    path = Path(place)
-    if path.is_dir():
-        return [file for file in sorted(path.rglob("*")) if file.is_file()]
-    if not path.is_file():
-        path = Path(place.rpartition(":")[0])  # path/to/file.py:function
-    if not path.is_file():
-        return []
-    return [path, *_external_data(path)] if path.suffix.lower() == ".onnx" else [path]
+    where = place(text, "model")
+    with errors_of(where, "model"):
+        if is_folder(where):
+            return all_files(where)
+        if not is_file(where) and not isinstance(where, Url):
+            where = Path(text.rpartition(":")[0])  # path/to/file.py:function
+        if not is_file(where):
+            return []
+        is_onnx = where.suffix.lower() == ".onnx"
+        weights = _external_data(where) if is_onnx else []
+        return [where, *(where.parent / name for name in weights)]
 
 
-def _external_data(file: Path) -> list[Path]:
-    """Return the files beside an ONNX model that hold its weights, as the model names them.
+def _external_data(file: Place) -> list[str]:
+    """Return the names of the files beside an ONNX model that hold its weights, as it has them.
 
     Each tensor kept elsewhere has an entry {key (field 1): "location", value (field 2): a name};
     before a name of up to 16,383 bytes stands its length, in one or two groups of seven bits.
     """
-    content = file.read_bytes()
+    with opened(file) as source:
+        content = source.read()
     names = set()
     for entry in re.finditer(rb"\n\x08location\x12([\x80-\xff]?)([\x00-\x7f])", content):
         low, last = entry.groups()
         size = (low[0] & 127) + (last[0] << 7) if low else last[0]
         names.add(content[entry.end() : entry.end() + size].decode(errors="replace"))
-    return [path for name in sorted(names) if (path := file.parent / name).is_file()]
+    return [name for name in sorted(names) if is_file(file.parent / name)]
 
 
-def _opened_folder(folder: Path) -> Any:
-    for entry in entry_points(group=FOLDER_OPENERS):
-        model = entry.load()(folder)
-        if model is not None:
-            return model
+def _opened_folder(folder: Place) -> Any:
+    with local(folder) as copy:
+        for entry in entry_points(group=FOLDER_OPENERS):
+            model = entry.load()(copy)
+            if model is not None:
+                return model
     raise InputError(f"model: {folder} is a folder without a model; expected {ACCEPTED}")
 
 
-def _loaded(file: Path, suffix: str, *, trust: bool) -> Any:
-    if not file.is_file():
+def _loaded(file: Place, suffix: str, *, trust: bool) -> Any:
+    if not is_file(file):
         raise InputError(f"model: there is no file {file}")
     if suffix in PICKLES and not trust:
         raise InputError(
@@ -226,8 +252,9 @@ def _loaded(file: Path, suffix: str, *, trust: bool) -> Any:
         )
     load = LOADERS.get(suffix, _unpickled)
     try:
-        return load(file)
-    except InputError:
+        with _local_file(file) as copy, _errors_with_name(copy, file):
+            return load(copy)
+    except (InputError, PermissionError, ConnectionError):
         raise
     except ImportError as error:
         missing = (error.name or str(error)).partition(".")[0]
@@ -238,6 +265,31 @@ def _loaded(file: Path, suffix: str, *, trust: bool) -> Any:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = f"{type(error).__name__}: {lines[0] if lines else ''}"
         raise InputError(f"model: {file} cannot be read: {reason[:MAX_MESSAGE]}") from error
+
+
+@contextmanager
+def _errors_with_name(copy: Path, file: Place) -> Iterator[None]:
+    """Name the file that the user knows, and not its copy, in errors."""
+    try:
+        yield
+    except Exception as error:  # every library has its own errors
+        error.args = tuple(
+            arg.replace(str(copy), str(file)) if isinstance(arg, str) else arg for arg in error.args
+        )
+        raise
+
+
+@contextmanager
+def _local_file(file: Place) -> Iterator[Path]:
+    """Yield the file of a model on this machine, with its weights beside it."""
+    with local(file) as copy:
+        if isinstance(file, Url) and file.suffix.lower() == ".onnx":
+            for name in _external_data(file):
+                target = copy.parent / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with local(file.parent / name) as weights:
+                    shutil.copyfile(weights, target)
+        yield copy
 
 
 def _onnx(file: Path) -> Any:
@@ -303,9 +355,9 @@ _PACKAGES = {"sklearn": "scikit-learn"}  #: module -> package, if the names diff
 # Code of the user's own
 
 
-def imported(place: str, option: str = "model") -> Any:
+def imported(text: str, option: str = "model") -> Any:
     """Return what stands at module:name, or path/to/file.py:name; errors name the option."""
-    module_place, _, name = place.rpartition(":")
+    module_place, _, name = text.rpartition(":")
     try:
         if module_place.endswith(".py"):
             module = _file_module(Path(module_place), option)
@@ -350,13 +402,13 @@ def _file_module(file: Path, option: str) -> Any:
 
 
 @contextmanager
-def importing(place: str) -> Iterator[None]:
+def importing(text: str) -> Iterator[None]:
     """Let a model that is code import the modules beside it.
 
     They are forgotten afterwards, so that another model finds its own modules of the same names.
     Several models of a folder, in jobs of several threads, share them until the last is closed.
     """
-    folder = _code_folder(place)
+    folder = _code_folder(text)
     if folder is None:
         yield
         return
@@ -413,15 +465,15 @@ def _check_modules(folder: str) -> None:
                 )
 
 
-def _code_folder(place: str) -> str | None:
+def _code_folder(text: str) -> str | None:
     """Return the folder whose modules a model may import; None for a model that is not code.
 
     That is the folder of a file of code, and the current one for a module or a pickle.
     """
-    file = Path(place)
+    file = place(text, "model")
     suffix = file.suffix.lower()
-    module_place = place.rpartition(":")[0]
-    if file.is_dir() or suffix in LOADERS:
+    module_place = "" if isinstance(file, Url) else text.rpartition(":")[0]
+    if suffix in LOADERS or (isinstance(file, Path) and file.is_dir()):
         return None
     if module_place.endswith(".py"):
         return str(Path(module_place).resolve().parent)

@@ -4,10 +4,10 @@ Also what a text in a terminal stands for: `--background`, `--groups`, `--output
 """
 
 import json
-import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,16 @@ from shearshap.errors import BudgetError, InputError
 from shearshap.games.conditional import KINDS
 from shearshap.games.indices import SEMIVALUES, InteractionName
 from shearshap.games.loss import Loss
+from shearshap.jobs.places import (
+    Place,
+    Url,
+    errors_of,
+    is_folder,
+    local,
+    names_folder,
+    place,
+    without_secrets,
+)
 from shearshap.jobs.shards import SHARD_ROWS
 from shearshap.jobs.tables import WRITTEN, interactions_beside
 from shearshap.methods.base import Method
@@ -33,6 +43,7 @@ AUTO = "auto"  #: as a device: the GPUs of the worker's machine
 GROUPS = "NAME=COLUMN,COLUMN, or a .json file such as {'address': ['street', 'city']}"
 """How `--groups` looks."""
 
+ENDPOINT = re.compile(r"[?&]endpoint_override=(https?://)?[^:&]*$")  #: before the port in a URL
 Groups = Mapping[str, Any]  #: columns, or groups within the group, by their names
 
 
@@ -40,6 +51,7 @@ Groups = Mapping[str, Any]  #: columns, or groups within the group, by their nam
 class Options:
     """A model, rows in files, and how to explain the model's predictions for them.
 
+    Files and folders are paths, or URLs such as s3://bucket/rows.csv (`shearshap.jobs.places`).
     Options that are not listed here are the same as in `Explainer` and its call.
 
     Parameters
@@ -104,8 +116,8 @@ class Options:
     """
 
     model: Any
-    data: Path
-    out: Path = Path("values.parquet")
+    data: Any  #: a `Place`, once this is made; before, also text or a path
+    out: Any = Path("values.parquet")  #: as `data`
     large: bool | None = None
     background: Any = None
     budget: int | None = None
@@ -137,33 +149,43 @@ class Options:
     command: str = "shearshap.jobs.Job.run"
 
     def __post_init__(self) -> None:
-        """Take paths as text, too, and decide between a file and a folder of parts."""
+        """Take paths and URLs as text, too, and decide between a file and a folder of parts."""
         if self.large is None:
-            object.__setattr__(self, "large", _is_large(Path(self.data), self.out))
-        object.__setattr__(self, "data", Path(self.data))
-        object.__setattr__(self, "out", Path(self.out))
+            object.__setattr__(self, "large", _is_large(place(self.data, "data"), self.out))
+        object.__setattr__(self, "data", place(self.data, "data"))
+        object.__setattr__(self, "out", place(self.out, "out"))
+        object.__setattr__(self, "command", without_secrets(self.command))
         if isinstance(self.model, Path):
             object.__setattr__(self, "model", str(self.model))
+        if isinstance(self.model, Url):
+            object.__setattr__(self, "model", self.model.address)
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self))
+        return without_secrets(f"{type(self).__name__}({listed})")
 
     @property
     def model_name(self) -> str:
         """The model, for people."""
-        return self.model if isinstance(self.model, str) else f"a {type(self.model).__name__}"
+        is_text = isinstance(self.model, str)
+        return without_secrets(self.model) if is_text else f"a {type(self.model).__name__}"
 
     @property
-    def page(self) -> Path:
+    def page(self) -> Place:
         """The file of the report."""
-        return self.out / REPORT if self.large else self.out.with_suffix(".html")
+        out: Place = self.out
+        return out / REPORT if self.large else out.with_suffix(".html")
 
     @property
-    def interactions_file(self) -> Path:
+    def interactions_file(self) -> Place:
         """The file of the interactions, beside that of the values."""
         return interactions_beside(self.out)
 
     @property
-    def partial(self) -> Path:
+    def partial(self) -> Place:
         """The file of the rows that were done, if not all rows could be explained."""
-        return self.out.with_suffix(f".partial{self.out.suffix}")
+        out: Place = self.out
+        return out.with_suffix(f".partial{out.suffix}")
 
     @property
     def loss_name(self) -> str | None:
@@ -183,10 +205,13 @@ class Options:
         return BackgroundOption.parse(self.background if is_text else None)
 
 
-def _is_large(data: Path, out: str | Path) -> bool:
-    if data.is_dir() or str(out).endswith(("/", os.sep)):
-        return True
-    return Path(out).suffix.lower() not in WRITTEN and Path(out).is_dir()
+def _is_large(data: Place, out: str | Place) -> bool:
+    with errors_of(data, "data"):
+        if names_folder(out) or is_folder(data):
+            return True
+    folder = place(out, "out")
+    with errors_of(folder, "out"):
+        return folder.suffix.lower() not in WRITTEN and is_folder(folder)
 
 
 # The background
@@ -197,7 +222,7 @@ class BackgroundOption:
     """The background that the user named: a file, and what to choose from its rows."""
 
     choice: str | None = None  #: as an `Explainer` takes it
-    file: Path | None = None
+    file: Place | None = None
     count: int | None = None  #: of rows to choose
 
     @classmethod
@@ -217,11 +242,12 @@ class BackgroundOption:
                 f"background: expected a file, such as train.csv or {example}; got {text!r}"
             )
         if not is_named:
-            return cls("sample", Path(text))  # a colon in it is the file's own
+            return cls("sample", place(text, "background"))  # a colon in it is the file's own
         start, _, end = file.rpartition(":")
-        if name in ("sample", "kmeans", *KINDS) and start and end.isdecimal():
-            return cls(name, Path(start), int(end))
-        return cls(name, Path(file))
+        has_count = start and end.isdecimal() and not ENDPOINT.search(start)
+        if name in ("sample", "kmeans", *KINDS) and has_count:
+            return cls(name, place(start, "background"), int(end))
+        return cls(name, place(file, "background"))
 
     def of_rows(self, rows: Any) -> Any:
         """Return the background as an `Explainer` takes it, of the file's rows."""
@@ -254,7 +280,7 @@ class Background:
 
     value: Any  #: as an `Explainer` takes it
     description: str  #: in words
-    source: Path | None = None  #: the file that it comes from; None: the model's own
+    source: Place | None = None  #: the file that it comes from; None: the model's own
 
 
 # Features and outputs
@@ -278,7 +304,8 @@ def _groups_in_text(text: str) -> dict[str, Any]:
     content: Any
     if text.lower().endswith(".json") and "=" not in text:
         try:
-            content = json.loads(Path(text).read_text(encoding="utf-8"))
+            with local(place(text, "groups")) as file:
+                content = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(f"groups: {text} cannot be read: {error}") from error
     else:
@@ -372,7 +399,7 @@ def device_of(devices: Sequence[str], worker: int) -> str | None:
 
 
 @contextmanager
-def errors_with_files(data: Path, background: Background) -> Iterator[None]:
+def errors_with_files(data: Place, background: Background) -> Iterator[None]:
     """Name the file in the explainer's errors about rows or background."""
     try:
         yield

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 from urllib.parse import unquote
 
@@ -64,6 +64,8 @@ S3_REASONS = {
     "NO_SUCH_BUCKET": (errno.ENOENT, "there is no such bucket"),
     "NO_SUCH_KEY": (errno.ENOENT, "there is no such object"),
 }
+SPACE = 65536  #: bytes that a disk must have left
+TRIAL = ".shear-may-write"  #: an object that shows that others can be written
 CHUNK = 1 << 24  #: bytes that are copied at once
 MAX_REASON = 300  #: characters of another library's message that are repeated
 
@@ -182,6 +184,13 @@ def _url(scheme: str, rest: str, text: str, what: str) -> Place:
     return Url(scheme, authority, key, query)
 
 
+def names_folder(text: object) -> bool:
+    """Return whether a text ends in /, which says that it names a folder."""
+    url = URL.fullmatch(str(text))
+    name = str(text) if url is None else url[2].partition("?")[0]
+    return name.endswith(("/", os.sep))
+
+
 def _is_utf8(name: str) -> bool:
     try:
         name.encode()
@@ -267,6 +276,32 @@ def _info(url: Url) -> Any:
         return system.get_file_info(path)
 
 
+def has_parent(place: Place) -> bool:
+    """Return whether the folder of a file is there; in a store it need not be."""
+    return not isinstance(place, Path) or place.parent.is_dir()
+
+
+def is_replaceable(place: Place) -> bool:
+    """Return whether a file that is there can be written to, as far as can be seen."""
+    return not isinstance(place, Path) or (place.is_file() and os.access(place, os.W_OK))
+
+
+def check_writable(folder: Place) -> None:
+    """Raise an `OSError` if no file can be written to a folder.
+
+    A store is asked by a small object, which is removed if it may be.
+    """
+    if isinstance(folder, Path):
+        with TemporaryFile(dir=folder) as file:
+            file.write(bytes(SPACE))
+        return
+    trial = folder / TRIAL
+    with written_whole(trial) as partial:
+        partial.touch()
+    with suppress(PermissionError):
+        remove(trial)
+
+
 def files_below(
     folder: Place, suffixes: Iterable[str], what: str = "data"
 ) -> list[tuple[Place, int]]:
@@ -284,7 +319,7 @@ def files_below(
         found = [
             (PurePosixPath(name), size)
             for name, size in _listed(folder)
-            if PurePosixPath(name).suffix.lower() in endings
+            if PurePosixPath(name).suffix.lower() in endings and not _is_hidden(name)
         ]
         return [(folder / str(name), size) for name, size in sorted(found)]
 
@@ -321,18 +356,27 @@ def _regular_size(path: Path, what: str) -> int:
 
 
 def _listed(folder: Url) -> Iterator[tuple[str, int]]:
-    """Yield the names below a folder, but for hidden ones, with their sizes."""
+    """Yield the names of all files below a folder, with their sizes."""
     with _errors_in_words(folder):
         system, path = _opened_system(folder)
         infos = system.get_file_info(FileSelector(path, recursive=True))
     for info in infos:
-        name = info.path.removeprefix(path).lstrip("/")
-        is_hidden = any(part.startswith(HIDDEN) for part in name.split("/"))
-        if info.type == FileType.File and not is_hidden:
-            yield name, info.size
+        if info.type == FileType.File:
+            yield info.path.removeprefix(path).lstrip("/"), info.size
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(HIDDEN) for part in name.split("/"))
 
 
 # Reading and writing
+
+
+def all_files(folder: Place) -> list[Place]:
+    """Return all files in a folder and below, hidden ones too."""
+    if isinstance(folder, Path):
+        return [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    return [folder / name for name, _ in sorted(_listed(folder))]
 
 
 @contextmanager
@@ -498,17 +542,13 @@ def _errors_in_words(place: Place) -> Iterator[None]:
             raise
         if isinstance(error, FileNotFoundError):
             raise _no_such_file(place) from error
-        raise OSError(*_number_and_words(str(error)), str(place)) from error
-
-
-def _number_and_words(text: str) -> tuple[int, str]:
-    """Return the errno of an error of pyarrow, and what it says."""
-    found = S3_ERROR.search(text)
-    if found is None:
-        return errno.EIO, _first_line(text)
-    code, operation, details = found.groups()
-    number, words = S3_REASONS.get(code, (errno.EIO, f"the store answered {code}"))
-    return number, f"{words} ({_first_line(details or operation)})"
+        found = S3_ERROR.search(str(error))
+        if found is None:
+            raise
+        code, operation, details = found.groups()
+        number, words = S3_REASONS.get(code, (errno.EIO, f"the store answered {code}"))
+        words = f"{words} ({_first_line(details or operation)})"
+        raise OSError(number, words, str(place)) from error
 
 
 def _no_such_file(url: Url) -> OSError:

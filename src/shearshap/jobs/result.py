@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from tqdm import tqdm
 from shearshap import __version__
 from shearshap.errors import InputError
 from shearshap.jobs.options import Options
+from shearshap.jobs.places import Place, size
 from shearshap.jobs.shards import ShardResult
 from shearshap.report.result import ROUNDING, Result, file_size
 from shearshap.result.cells import without_mirror
@@ -26,10 +26,10 @@ MAX_FEATURES = 5  #: named in the summary
 class Outcome:
     """The outcome of a run of a job."""
 
-    out: Path  #: the file of values, or the folder of parts
+    out: Place  #: the file of values, or the folder of parts
     rows: int  #: explained in this run
     summary: str  #: for people, a line for each fact
-    report: Path | None = None  #: the page, if the job has one
+    report: Place | None = None  #: the page, if the job has one
     result: Result | None = None  #: of a file; the values of a folder are in its parts
     notes: tuple[str, ...] = ()
     rows_before: int = 0  #: explained in earlier runs
@@ -83,7 +83,7 @@ def facts(job: Options, result: Result) -> dict[str, Any]:
     }
 
 
-def file_summary(job: Options, result: Result, page: Path | None) -> str:
+def file_summary(job: Options, result: Result, page: Place | None) -> str:
     """Return what came out of a file, a line for each fact."""
     explanation = result.explanation
     features = counted(len(explanation.feature_names), "feature")
@@ -167,6 +167,6 @@ def _largest_values(explanation: Explanation) -> list[str]:
     return lines
 
 
-def _page(page: Path | None) -> str:
+def _page(page: Place | None) -> str:
     """Return the report's place and size, "" if there is none."""
-    return "" if page is None else f"{page}, {file_size(page.stat().st_size)}, for a browser"
+    return "" if page is None else f"{page}, {file_size(size(page))}, for a browser"

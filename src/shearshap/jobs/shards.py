@@ -25,6 +25,7 @@ from pyarrow import types
 from pyarrow.parquet import ParquetFile
 
 from shearshap.errors import InputError
+from shearshap.jobs.places import Place
 from shearshap.jobs.tables import READ_ERRORS, check_names, is_index
 from shearshap.result.text import counted
 
@@ -94,8 +95,8 @@ class ShardResult:
 class InputFile:
     """A file to explain: Parquet, as its footer describes it, or a table in memory."""
 
-    path: Path
-    source: Path  #: the name that the user knows
+    path: Any  #: a `Place`
+    source: Any  #: the name that the user knows
     groups: tuple[int, ...]  #: the rows of each row group
     schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
     footer: str = ""  #: its hash, which changes with almost any cell
@@ -118,7 +119,7 @@ class InputFile:
         return cls(path, source, sizes, schema, _footer_hash(path))
 
     @classmethod
-    def from_table(cls, table: pa.Table, path: Path) -> "InputFile":
+    def from_table(cls, table: pa.Table, path: Place) -> "InputFile":
         """Return the file that a table was read from; a column of missing values has no type."""
         fields = [
             (each.name, pa.null() if table[each.name].null_count == len(table) else each.type)

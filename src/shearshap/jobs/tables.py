@@ -5,14 +5,13 @@ earlier job wrote it.
 """
 
 import json
-import os
 import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import SEEK_END
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import pandas as pd
@@ -24,8 +23,9 @@ from pyarrow.parquet import ParquetFile
 
 from shearshap.data.frames import as_frame, columns_of_model, trained_order
 from shearshap.errors import InputError
+from shearshap.jobs import places
+from shearshap.jobs.places import Place, errors_of, local, opened, reason, written_whole
 from shearshap.report import GENERATOR
-from shearshap.store import written_whole
 
 READ = (".csv", ".parquet", ".pq")
 WRITTEN = (".parquet", ".pq", ".csv")
@@ -35,7 +35,6 @@ NUMBER = r"^\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*$"
 PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]{0,17})"  #: a number that reads the same when written again
 CHUNK_CELLS = 1 << 22  #: cells of a CSV file that are read at once
 READ_ERRORS = (pa.ArrowException, OSError, UnicodeDecodeError)  #: of pyarrow, of a Parquet file
-SPACE = 65536  #: bytes that a disk must have left
 HEAD = 4096  #: bytes of a file within which a mark is found
 MARKS = {
     "out": b'"base_value',
@@ -47,23 +46,24 @@ MARKS = {
 }
 """What the head of a file of ours holds, unless it is Parquet, by what it is."""
 
-FilesRead = Sequence[tuple[str, Path]]
+FilesRead = Sequence[tuple[str, Place]]
 """Files and folders that are read, each with what it is in words."""
 
 
 # Reading
 
 
-def check_in(path: Path, what: str) -> None:
+def check_in(path: Place, what: str) -> None:
     """Raise if there is no table that could be read, before any work is done."""
     if path.suffix.lower() not in READ:
         raise InputError(f"{what}: expected a file that ends in {', '.join(READ)}, got {path}")
-    if not path.is_file():
-        raise InputError(f"{what}: there is no file {path}")
+    with errors_of(path, what):
+        if not places.is_file(path):
+            raise InputError(f"{what}: there is no file {path}")
 
 
 def read(
-    path: Path, what: str, *, text: Collection[str] = (), ids: Collection[str] = ()
+    path: Place, what: str, *, text: Collection[str] = (), ids: Collection[str] = ()
 ) -> pa.Table:
     """Read a table from a CSV or Parquet file that `check_in` has let through.
 
@@ -80,14 +80,13 @@ def read(
     return table
 
 
-def _read_parquet(path: Path, what: str) -> pa.Table:
+def _read_parquet(path: Place, what: str) -> pa.Table:
     """Read a Parquet file, without the nameless index that pandas may have left in it."""
     try:
-        with ParquetFile(path) as file:
+        with opened(path) as source, ParquetFile(source) as file:
             table = file.read().replace_schema_metadata(None)
     except READ_ERRORS as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{what}: {path} cannot be read: {reason}") from error
+        raise InputError(f"{what}: {path} cannot be read: {reason(error)}") from error
     # by number, since a name may be there twice
     return table.select([at for at, name in enumerate(table.column_names) if not is_index(name)])
 
@@ -97,7 +96,7 @@ def is_index(name: str) -> bool:
     return name.startswith("__index_level_")
 
 
-def check_names(names: Sequence[str], path: Path, what: str) -> None:
+def check_names(names: Sequence[str], path: Place, what: str) -> None:
     """Raise if two columns have the same name."""
     counts = Counter(names)
     doubled = next((name for name in names if counts[name] > 1), None)
@@ -105,7 +104,7 @@ def check_names(names: Sequence[str], path: Path, what: str) -> None:
         raise InputError(f"{what}: duplicate column {doubled!r} in {path}")
 
 
-def read_background(path: Path, columns: Sequence[str], *, text: Collection[str]) -> pa.Table:
+def read_background(path: Place, columns: Sequence[str], *, text: Collection[str]) -> pa.Table:
     """Read the background's file: the columns of the data, under the names that they have there."""
     table = read(path, "background", text=text)
     names = matching_columns(table, columns, f"background: {path}")
@@ -115,9 +114,9 @@ def read_background(path: Path, columns: Sequence[str], *, text: Collection[str]
 # CSV, as pandas reads it
 
 
-def _read_csv(path: Path, what: str, text: Collection[str], ids: Collection[str]) -> pa.Table:
-    with _csv_errors(path, what):
-        (frame,) = _csv_frames(path, what, {*text, *ids}, rows=None)
+def _read_csv(path: Place, what: str, text: Collection[str], ids: Collection[str]) -> pa.Table:
+    with _csv_errors(path, what), local(path) as file:
+        (frame,) = _csv_frames(file, path, what, {*text, *ids}, rows=None)
         schema = _frame_schema([frame], ids)
         for name in {*ids} & {*frame.columns}:
             if schema.field(name).type == pa.int64():
@@ -127,26 +126,28 @@ def _read_csv(path: Path, what: str, text: Collection[str], ids: Collection[str]
 
 
 def convert_csv(
-    path: Path, to: Path, *, text: Collection[str], ids: Collection[str], group_rows: int
+    path: Place, to: Place, *, text: Collection[str], ids: Collection[str], group_rows: int
 ) -> None:
     """Write the rows of a CSV file to a Parquet file, whole or not at all.
 
     The file is read twice, a chunk at a time: a column has the type that fits all its cells.
     """
-    with _csv_errors(path, "data"):
-        frames = _csv_frames(path, "data", {*text, *ids}, rows=CHUNK_CELLS)
+    with _csv_errors(path, "data"), local(path) as file:
+        frames = _csv_frames(file, path, "data", {*text, *ids}, rows=CHUNK_CELLS)
         schema = _frame_schema(frames, ids)
-    if not schema.names:
-        raise InputError(f"data: there are no rows in {path}")
+        if not schema.names:
+            raise InputError(f"data: there are no rows in {path}")
+        with written_whole(to) as partial:
+            as_text = [each.name for each in schema if each.type == pa.string()]
+            frames = _csv_frames(file, path, "data", as_text, rows=CHUNK_CELLS)
+            _write_frames(frames, schema, partial, group_rows)
 
-    as_text = [each.name for each in schema if each.type == pa.string()]
-    with (
-        _csv_errors(path, "data"),
-        written_whole(to) as partial,
-        pq.ParquetWriter(partial, schema, write_page_checksum=True) as writer,
-    ):
+
+def _write_frames(frames: Iterable[Any], schema: pa.Schema, to: Path, group_rows: int) -> None:
+    """Write frames to a Parquet file, in row groups of so many rows."""
+    with pq.ParquetWriter(to, schema, write_page_checksum=True) as writer:
         waiting = schema.empty_table()
-        for frame in _csv_frames(path, "data", as_text, rows=CHUNK_CELLS):
+        for frame in frames:
             table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
             table = pa.concat_tables([waiting, table.replace_schema_metadata(None)])
             whole = len(table) - len(table) % group_rows
@@ -157,10 +158,15 @@ def convert_csv(
             writer.write_table(waiting, row_group_size=group_rows)
 
 
-def _csv_frames(path: Path, what: str, text: Collection[str], *, rows: int | None) -> Iterator[Any]:
-    """Yield the rows of a CSV file as frames of pandas, all at once or so many cells at a time."""
+def _csv_frames(
+    file: Path, path: Place, what: str, text: Collection[str], *, rows: int | None
+) -> Iterator[Any]:
+    """Yield the rows of a CSV file as frames of pandas, all at once or so many cells at a time.
+
+    `path` is what the user calls the file.
+    """
     # the names as they are in the file: pandas would change some
-    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
+    header = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False)
     names = [str(name) for name in header.iloc[0]]
     if len(names) == 1 and re.search("[;\t|]", names[0]):
         raise InputError(
@@ -175,9 +181,9 @@ def _csv_frames(path: Path, what: str, text: Collection[str], *, rows: int | Non
         "low_memory": False,
     }
     if rows is None:
-        yield pd.read_csv(path, **options)
+        yield pd.read_csv(file, **options)
         return
-    with pd.read_csv(path, chunksize=max(256, rows // len(names)), **options) as chunks:
+    with pd.read_csv(file, chunksize=max(256, rows // len(names)), **options) as chunks:
         yield from (chunk for chunk in chunks if len(chunk))
 
 
@@ -209,7 +215,7 @@ def _common_type(kinds: set[Any]) -> pa.DataType:
 
 
 @contextmanager
-def _csv_errors(path: Path, what: str) -> Iterator[None]:
+def _csv_errors(path: Place, what: str) -> Iterator[None]:
     """Raise the errors of pandas, and its warning of cells that have no column, as ours."""
     try:
         with warnings.catch_warnings():
@@ -226,17 +232,18 @@ def _csv_errors(path: Path, what: str) -> Iterator[None]:
         pa.ArrowException,
         pd.errors.ParserWarning,
     ) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{what}: {path} cannot be read: {reason}") from error
+        words = error.strerror if isinstance(error, OSError) else None
+        words = " ".join((words or str(error)).split())
+        raise InputError(f"{what}: {path} cannot be read: {words}") from error
 
 
-def notes(path: Path, table: pa.Table, columns: Sequence[str]) -> list[str]:
+def notes(path: Place, table: pa.Table, columns: Sequence[str]) -> list[str]:
     """Return notes on what may be wrong in a CSV file, in those of its columns that are given."""
     if path.suffix.lower() != ".csv":
         return []
     found = []
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
+    with opened(path) as file:
+        file.seek(-1, SEEK_END)
         if file.read() not in (b"\n", b"\r"):
             found.append(
                 f"the last line of {path} does not end with a line break; is the file truncated?"
@@ -246,7 +253,7 @@ def notes(path: Path, table: pa.Table, columns: Sequence[str]) -> list[str]:
     return found + _notes_on_text(path, table, columns)
 
 
-def _notes_on_text(path: Path, table: pa.Table, columns: Sequence[str]) -> list[str]:
+def _notes_on_text(path: Place, table: pa.Table, columns: Sequence[str]) -> list[str]:
     """Return notes on columns of text at least half of whose cells are numbers."""
     found = []
     for name in columns:
@@ -278,7 +285,7 @@ def matching_columns(table: pa.Table, names: Sequence[str], what: str) -> list[s
     return trained_order(frame, names, what)
 
 
-def select(table: pa.Table, columns: Sequence[str], path: Path) -> pa.Table:
+def select(table: pa.Table, columns: Sequence[str], path: Place) -> pa.Table:
     """Return the columns named, in that order, with decimals as floating numbers."""
     chosen = {}
     for name in columns:
@@ -301,7 +308,7 @@ def _is_plain(kind: pa.DataType) -> bool:
 # Writing
 
 
-def write(table: pa.Table, facts: Mapping[str, Any], path: Path) -> None:
+def write(table: pa.Table, facts: Mapping[str, Any], path: Place) -> None:
     """Write a table whole or not at all, in the kind that the file's name asks for.
 
     The facts are in the metadata of a Parquet file; CSV has no place for them.
@@ -316,7 +323,7 @@ def write(table: pa.Table, facts: Mapping[str, Any], path: Path) -> None:
                 pq.write_table(table, partial)
     except OSError as error:
         raise InputError(
-            f"out: {path} cannot be written: {error.strerror or error}; no partial file was left"
+            f"out: {path} cannot be written: {reason(error)}; no partial file was left"
         ) from error
 
 
@@ -336,12 +343,12 @@ def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
 # Where files may be written
 
 
-def interactions_beside(values: Path) -> Path:
+def interactions_beside(values: Place) -> Place:
     """Return the file of the interactions, beside that of the values."""
     return values.with_suffix(f".interactions{values.suffix}")
 
 
-def check_suffix(path: Path) -> None:
+def check_suffix(path: Place) -> None:
     """Raise if a name is not that of a file of values."""
     if path.suffix.lower() not in WRITTEN:
         raise InputError(
@@ -350,7 +357,7 @@ def check_suffix(path: Path) -> None:
         )
 
 
-def check_columns(schema: pa.Schema, path: Path) -> None:
+def check_columns(schema: pa.Schema, path: Place) -> None:
     """Raise if a file's kind cannot hold the columns of the data, before any work is done."""
     for column in schema:
         if path.suffix.lower() == ".csv" and not _is_plain(column.type):
@@ -360,7 +367,7 @@ def check_columns(schema: pa.Schema, path: Path) -> None:
             )
 
 
-def check_place(path: Path, what: str, inputs: FilesRead, *, overwrite: bool = False) -> None:
+def check_place(path: Place, what: str, inputs: FilesRead, *, overwrite: bool = False) -> None:
     """Raise if a file cannot be written, or would replace one that must stay.
 
     Parameters
@@ -375,49 +382,52 @@ def check_place(path: Path, what: str, inputs: FilesRead, *, overwrite: bool = F
         Whether to replace a file that no job has written.
     """
     check_apart(path, what, inputs)
-    if not path.parent.is_dir():
-        raise InputError(f"{what}: there is no folder {path.parent}")
-    if path.is_dir():
-        raise InputError(f"{what}: {path} is a folder; expected the name of a file")
-    if path.exists():
-        if not path.is_file() or not os.access(path, os.W_OK):
-            raise InputError(f"{what}: {path} cannot be written to; choose another name")
-        if not overwrite and not _is_ours(path, what):
-            raise InputError(
-                f"{what}: {path} already exists, and was not written by shear; choose "
-                "another name, or replace it with --overwrite"
-            )
+    with errors_of(path, what):
+        if not places.has_parent(path):
+            raise InputError(f"{what}: there is no folder {path.parent}")
+        if places.is_folder(path):
+            raise InputError(f"{what}: {path} is a folder; expected the name of a file")
+        if places.exists(path):
+            _check_replaced(path, what, overwrite=overwrite)
     try:
-        with TemporaryFile(dir=path.parent) as file:
-            file.write(bytes(SPACE))
+        places.check_writable(path.parent)
     except OSError as error:
         raise InputError(
-            f"{what}: the folder {path.parent} cannot be written to: {error.strerror}"
+            f"{what}: the folder {path.parent} cannot be written to: {reason(error)}"
         ) from error
 
 
-def check_apart(path: Path, what: str, inputs: FilesRead) -> None:
+def _check_replaced(path: Place, what: str, *, overwrite: bool) -> None:
+    """Raise if a file that is there must stay."""
+    if not places.is_replaceable(path):
+        raise InputError(f"{what}: {path} cannot be written to; choose another name")
+    if not overwrite and not _is_ours(path, what):
+        raise InputError(
+            f"{what}: {path} already exists, and was not written by shear; choose "
+            "another name, or replace it with --overwrite"
+        )
+
+
+def check_apart(path: Place, what: str, inputs: FilesRead) -> None:
     """Raise if what is written is read too, is in a folder that is read, or holds what is read."""
-    place = path.resolve()
     for name, file in inputs:
-        read = file.resolve()
-        if place == read or (path.exists() and file.exists() and path.samefile(file)):
+        if places.same(path, file):
             raise InputError(
                 f"{what}: {path} is {name}, and would be overwritten; choose another name"
             )
-        if file.is_dir() and place.is_relative_to(read):
+        if places.is_within(path, file) and places.is_folder(file):
             raise InputError(f"{what}: {path} is in the folder of {name}; choose another place")
-        if path.is_dir() and read.is_relative_to(place):
+        if places.is_within(file, path) and places.is_folder(path):
             raise InputError(f"{what}: {path} holds {name}, {file}; choose another folder")
 
 
-def _is_ours(path: Path, what: str) -> bool:
+def _is_ours(path: Place, what: str) -> bool:
     """Return whether a file was written by a job, or is empty."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         head = file.read(HEAD)
-    if not head or MARKS[what] in head:
-        return True
-    try:
-        return path.suffix in WRITTEN and METADATA in (pq.read_schema(path).metadata or {})
-    except READ_ERRORS:
-        return False
+        if not head or MARKS[what] in head:
+            return True
+        try:
+            return path.suffix in WRITTEN and METADATA in (pq.read_schema(file).metadata or {})
+        except READ_ERRORS:
+            return False

@@ -4,7 +4,6 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,10 @@ from shearshap.data.display import CellDisplay
 from shearshap.data.frames import as_frame
 from shearshap.errors import InputError
 from shearshap.jobs.manifest import MANIFEST
+from shearshap.jobs.places import Place, is_file, opened, place, reason, written_whole
 from shearshap.jobs.shards import InputColumns
 from shearshap.jobs.tables import METADATA, check_in, check_place, interactions_beside
-from shearshap.report import write as write_page
+from shearshap.report import Page, render
 from shearshap.report.explained import page
 from shearshap.report.result import Result
 from shearshap.result.archive import check_format, decoded, encoded, notes_on_unknown
@@ -52,20 +52,33 @@ def kept(result: Result, columns: pa.Schema) -> dict[str, Any]:
 
 
 def write_report(
-    values: Path, *, out: Path | None = None, title: str | None = None, overwrite: bool = False
-) -> Path:
+    values: str | Place,
+    *,
+    out: str | Place | None = None,
+    title: str | None = None,
+    overwrite: bool = False,
+) -> Place:
     """Write the report of a file of values, and return its file; by default it is beside it."""
-    out = values.with_suffix(".html") if out is None else out
+    values = place(values, "values")
+    out = values.with_suffix(".html") if out is None else place(out, "out")
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"out: expected a file that ends in .html, got {out}")
     result, facts = _read(values)
     check_place(out, "report", [("the file of values", values)], overwrite=overwrite)
-    return write_page(page(result, facts | ({"title": title} if title else {})), out)
+    return write_html(page(result, facts | ({"title": title} if title else {})), out)
 
 
-def _read(path: Path) -> tuple[Result, dict[str, Any]]:
+def write_html(page: Page, out: Place) -> Place:
+    """Write a page as an HTML file, whole or not at all, and return its place."""
+    html = render(page)
+    with written_whole(out) as partial:
+        partial.write_text(html, encoding="utf-8")
+    return out
+
+
+def _read(path: Place) -> tuple[Result, dict[str, Any]]:
     """Return what a file of values holds, and its facts."""
-    if (path / MANIFEST).is_file():
+    if is_file(path / MANIFEST):
         raise InputError(
             f"values: {path} is the folder of a large job; run its command again with --report, "
             "which explains only a sample of the rows"
@@ -78,7 +91,7 @@ def _read(path: Path) -> tuple[Result, dict[str, Any]]:
         )
     expected = "expected a file that it wrote"
     try:
-        with ParquetFile(path) as file:
+        with opened(path) as source, ParquetFile(source) as file:
             table = file.read()
         facts = json.loads((table.schema.metadata or {})[METADATA])
         writer = facts.get("version")
@@ -88,6 +101,8 @@ def _read(path: Path) -> tuple[Result, dict[str, Any]]:
         return _result(path, table, facts, facts[KEPT]), facts
     except InputError:
         raise
+    except (PermissionError, ConnectionError) as error:
+        raise InputError(f"values: {path} cannot be read: {reason(error)}") from error
     except (
         pa.ArrowException,
         OSError,
@@ -101,7 +116,9 @@ def _read(path: Path) -> tuple[Result, dict[str, Any]]:
         ) from error
 
 
-def _result(path: Path, table: pa.Table, facts: Mapping[str, Any], entry: dict[str, Any]) -> Result:
+def _result(
+    path: Place, table: pa.Table, facts: Mapping[str, Any], entry: dict[str, Any]
+) -> Result:
     names = {each.name for each in fields(Explanation)}
     known = {name: decoded(each) for name, each in entry["fields"].items() if name in names}
     features, outputs = known["feature_names"], known["output_names"]
@@ -116,7 +133,7 @@ def _result(path: Path, table: pa.Table, facts: Mapping[str, Any], entry: dict[s
     if "interactions" in entry["arrays"]:
         beside = interactions_beside(path)
         check_in(beside, "interactions")
-        with ParquetFile(beside) as file:
+        with opened(beside) as source, ParquetFile(source) as file:
             arrays["interactions"] = pair_matrices(file.read(), arrays["values"].shape)
 
     errors = {"standard_errors": None}  # if the method has none

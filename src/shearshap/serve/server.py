@@ -157,7 +157,7 @@ class Service:
         job = self.job
         # the port first: to prepare the model may take long
         with self._bound() as port, importing(job.model):
-            with exits_as_errors(job.model), restore_cwd():
+            with exits_as_errors(job.model_name), restore_cwd():
                 from shearshap.serve.prepared import prepare
 
                 prepared = prepare(job, sample=self.sample)
