@@ -8,16 +8,17 @@ for each shard, in the order in which they are finished:
 
 What is explained, and where it is written, is the work's affair; see `shearshap.jobs.work`. So an
 executor knows only of attempts and of workers that die, and every executor has the same results.
+`shearshap.jobs.pool` says what is tried again, and where.
 """
 
 import multiprocessing
 import os
 import signal
+import socket
 import threading
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing import connection, resource_tracker
 from multiprocessing.connection import Connection
 from typing import Protocol, cast
@@ -26,6 +27,7 @@ import torch
 from tqdm import tqdm
 
 from shearshap.errors import InputError
+from shearshap.jobs.pool import Attempt, Work, crash_report, run_in_pool
 from shearshap.jobs.shards import Shard, ShardResult
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -35,79 +37,16 @@ SECONDS_TO_END = 5.0  #: that a worker has
 DEFAULT_ATTEMPTS = 3  #: at a shard, before it is given up
 
 
-class Work(Protocol):
-    """The work on a shard: it is explained, and its part is written.
-
-    It can be pickled. Errors are in the report; what it raises is a mistake of ours. `attempt`
-    counts from 1; `worker` counts the workers from 0, and chooses the device.
-    """
-
-    def __call__(self, shard: Shard, *, attempt: int = 1, worker: int = 0) -> ShardResult:
-        """Explain a shard, write its part, and report."""
-        ...
-
-
 class Executor(Protocol):
     """Runs work on shards.
 
-    A shard is tried again, up to a number of attempts, if its worker dies, or if its result has an
-    error and says `again`. After a `node_fault`, no new shard is started.
+    A shard is tried again, up to a number of attempts, if its worker dies, or if its report has an
+    error and says `again`. A node that has a fault is left out; see `shearshap.jobs.pool`.
     """
 
     def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[ShardResult]:
         """Yield the last report of each shard, as soon as it is there."""
         ...
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """An attempt at a shard."""
-
-    shard: Shard
-    number: int = 1
-    seconds: float = 0.0  #: that the attempts before have taken
-
-
-class Pool(Protocol):
-    """Where attempts are made, several at once."""
-
-    def has_room(self) -> bool:
-        """Return whether another attempt can begin."""
-        ...
-
-    def begin(self, attempt: Attempt) -> None:
-        """Begin an attempt."""
-        ...
-
-    def finished(self) -> Iterable[tuple[Attempt, ShardResult]]:
-        """Wait until an attempt is finished, and return all that are, with their reports."""
-        ...
-
-
-def run_in_pool(pool: Pool, shards: Sequence[Shard], attempts: int) -> Iterator[ShardResult]:
-    """Try each shard up to so many times, and yield the last report of each."""
-    waiting = deque(Attempt(shard) for shard in shards)
-    in_flight = 0
-    halted = False
-    while (waiting and not halted) or in_flight:
-        while waiting and not halted and pool.has_room():
-            pool.begin(waiting.popleft())
-            in_flight += 1
-        for attempt, last in pool.finished():
-            in_flight -= 1
-            report = replace(last, seconds=attempt.seconds + last.seconds)
-            halted = halted or report.node_fault
-            may_succeed = report.error is not None and report.again and not report.node_fault
-            if may_succeed and attempt.number < attempts:
-                waiting.append(Attempt(attempt.shard, attempt.number + 1, report.seconds))
-            else:
-                yield report
-
-
-def worker_crashed(attempt: Attempt, *, worker: str, how: str) -> ShardResult:
-    """Return the report of an attempt whose worker died."""
-    error = f"the worker died: {how}"
-    return ShardResult(attempt.shard, attempt=attempt.number, worker=worker, error=error)
 
 
 # This process
@@ -124,24 +63,38 @@ class InProcess:
         return run_in_pool(_ThisProcess(work), shards, self.attempts)
 
 
+class _OneNode:
+    """A pool of workers on this machine."""
+
+    def nodes(self) -> list[str]:
+        return [socket.gethostname()]
+
+    def missing(self) -> str:
+        return ""  # this machine is always there
+
+
 @dataclass
-class _ThisProcess:
+class _ThisProcess(_OneNode):
     """A pool of one worker, this process."""
 
     work: Work
     task: Attempt | None = None
 
-    def has_room(self) -> bool:
-        return self.task is None
-
-    def begin(self, attempt: Attempt) -> None:
+    def begin(self, attempt: Attempt, nodes: Collection[str]) -> str | None:
+        if self.task is not None:
+            return None
         self.task = attempt
+        (node,) = nodes
+        return node
 
-    def finished(self) -> Iterator[tuple[Attempt, ShardResult]]:
+    def finished(self, _: float) -> Iterator[tuple[Attempt, ShardResult]]:
         assert self.task is not None
         attempt = self.task
         self.task = None
         yield attempt, self.work(attempt.shard, attempt=attempt.number)
+
+    def kill(self, _: Attempt) -> None:
+        """Do nothing: no attempt is under way when somebody looks."""
 
 
 # Processes on this machine
@@ -151,11 +104,13 @@ class _ThisProcess:
 class LocalProcesses:
     """Explains shards in processes on this machine, with one thread each.
 
-    A process that dies is replaced, and its shard is tried again.
+    A process that dies is replaced, and its shard is tried again. So is one whose attempt takes
+    longer than `limit` seconds; see `shearshap.jobs.pool.run_in_pool` for the default.
     """
 
     workers: int
     attempts: int = DEFAULT_ATTEMPTS
+    limit: float | None = None
 
     def __post_init__(self) -> None:
         """Check the number of workers."""
@@ -168,41 +123,51 @@ class LocalProcesses:
         try:
             for number in range(min(self.workers, len(shards))):
                 pool.workers.append(_Worker(work, number))
-            yield from run_in_pool(pool, shards, self.attempts)
+            yield from run_in_pool(pool, shards, self.attempts, self.limit)
         finally:
             for worker in pool.workers:
                 worker.stop()
 
 
 @dataclass
-class _Processes:
+class _Processes(_OneNode):
     """A pool of processes."""
 
     work: Work
     workers: "list[_Worker]" = field(default_factory=list)
 
-    def has_room(self) -> bool:
-        return any(worker.task is None for worker in self.workers)
-
-    def begin(self, attempt: Attempt) -> None:
-        idle = next(worker for worker in self.workers if worker.task is None)
+    def begin(self, attempt: Attempt, nodes: Collection[str]) -> str | None:
+        idle = next((worker for worker in self.workers if worker.is_idle), None)
+        if idle is None:
+            return None
         idle.task = attempt
         with suppress(OSError):  # it has died already, and `finished` finds that out
             idle.pipe.send((attempt.shard, attempt.number))
+        (node,) = nodes
+        return node
 
-    def finished(self) -> Iterator[tuple[Attempt, ShardResult]]:
-        busy = {worker.pipe: worker for worker in self.workers if worker.task is not None}
-        for pipe in connection.wait(list(busy)):
-            worker = busy[cast(Connection, pipe)]
-            task = cast(Attempt, worker.task)
+    def finished(self, seconds: float) -> Iterator[tuple[Attempt, ShardResult]]:
+        awaited = {worker.pipe: worker for worker in self.workers if not worker.is_idle}
+        for pipe in connection.wait(list(awaited), seconds):
+            worker = awaited[cast(Connection, pipe)]
+            task = worker.task
+            if task is None:
+                worker.start()
+                continue
             try:
                 report = worker.pipe.recv()
                 worker.task = None
             except (EOFError, OSError):
                 report = worker.crash_report(task)
-                worker.stop()
-                self.workers[worker.number] = _Worker(self.work, worker.number)
+                self._replace(worker)
             yield task, report
+
+    def kill(self, attempt: Attempt) -> None:
+        self._replace(next(worker for worker in self.workers if worker.task == attempt))
+
+    def _replace(self, worker: "_Worker") -> None:
+        worker.stop()
+        self.workers[worker.number] = _Worker(self.work, worker.number)
 
 
 class _Worker:
@@ -211,12 +176,24 @@ class _Worker:
     def __init__(self, work: Work, number: int) -> None:
         self.number = number
         self.task: Attempt | None = None
+        self.has_started = False
         spawning = multiprocessing.get_context("spawn")
         self.pipe, theirs = spawning.Pipe()
         self.process = spawning.Process(target=_serve, args=(work, number, theirs))
         with _one_thread(), _uninterrupted():
             self.process.start()
         theirs.close()  # so that the pipe ends when the process does
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it can be given a shard."""
+        return self.has_started and self.task is None
+
+    def start(self) -> None:
+        """Take the word of the process that it has started, from when on time counts."""
+        with suppress(EOFError, OSError):  # it has died, which its first attempt finds out
+            self.pipe.recv()
+        self.has_started = True
 
     def crash_report(self, task: Attempt) -> ShardResult:
         """Return the report of a task whose process has died."""
@@ -226,13 +203,13 @@ class _Worker:
         if code is not None and code < 0:
             known = -code in set(signal.Signals)  # real-time signals have no name
             how = f"signal {signal.Signals(-code).name if known else -code}"
-        return worker_crashed(task, worker=f"process {self.process.pid}", how=how)
+        return crash_report(task, worker=f"process {self.process.pid}", how=how)
 
     def stop(self) -> None:
         """End the process; what it is writing is not complete, and so is never read."""
         self.pipe.close()
-        if self.task is None:
-            self.process.join(SECONDS_TO_END)  # an idle one ends by itself
+        if self.is_idle:
+            self.process.join(SECONDS_TO_END)  # it ends by itself
         self.process.kill()
         self.process.join()
         self.process.close()
@@ -278,6 +255,8 @@ def _serve(work: Work, number: int, pipe: Connection) -> None:
     threading.Thread(target=_end_with_driver, daemon=True).start()
     torch.set_num_threads(1)
     tqdm.set_lock(threading.RLock())  # its own is one between processes, which outlives us
+    with suppress(OSError):  # the driver has ended, which the next line finds out
+        pipe.send("started")
     while True:
         try:
             shard, attempt = pipe.recv()

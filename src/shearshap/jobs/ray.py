@@ -1,17 +1,21 @@
-"""The shards of a large job as tasks of Ray, on one machine or on many.
+"""The shards of a large job on the nodes of a Ray cluster.
 
-driver                          object store          workers, on any node
-work ───────── put, once ─────> work ───────────────> fetched, once for each process
-shards ─────── a few at a time ─────────────────────> a task for each attempt at a shard
-reports <────── as they are there ──────────────────┘
+driver                        object store         workers: actors, on the nodes with room
+work ──────── put, once ────> work ──────────────> fetched, once for each worker
+shards ─────────────────────────────────────────── one attempt after the other ──┐
+reports <─────── as they are there ──────────────────────────────────────────────┘
+
+The driver chooses the node of each worker, so a shard can be tried on another, and a node can be
+left out. A worker's process is the job's own, and ends with it.
 """
 
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,17 +24,18 @@ from urllib.parse import urlsplit
 import torch
 
 from shearshap.errors import InputError, warn
-from shearshap.jobs.executors import DEFAULT_ATTEMPTS, Attempt, Work, run_in_pool, worker_crashed
+from shearshap.jobs.executors import DEFAULT_ATTEMPTS
+from shearshap.jobs.pool import Attempt, Work, crash_report, run_in_pool
 from shearshap.jobs.shards import Shard, ShardResult
 
-TASKS_PER_SLOT = 2  #: in flight, so that a worker need not wait for the driver between two shards
 SECONDS_TO_CONNECT = 10.0
-SECONDS_TO_CANCEL = 10.0
+SECONDS_PER_LIST = 1.0  #: that a list of nodes is used for: each is a call of the cluster
+PATIENCE = 600.0  #: seconds to wait for a node
 
 
 @dataclass(frozen=True)
 class RayExecutor:
-    """Explains each shard in a Ray task.
+    """Explains shards in the processes of Ray actors.
 
     A Ray session that is already open (`ray.init`) is used, and stays open. Otherwise one is
     opened for the run. Every node needs the same libraries as the driver, and must see the files of
@@ -44,9 +49,13 @@ class RayExecutor:
     workers
         How many shards to explain at the same time; None: as many as the cluster has room for.
     num_cpus, num_gpus
-        What Ray reserves for one task. With a fraction, such as 0.5, tasks share a GPU.
+        What Ray reserves for one worker. With a fraction, such as 0.5, workers share a GPU.
     attempts
         How often a shard is tried. A worker or a node that dies costs one attempt.
+    limit
+        Seconds that an attempt may take; see `shearshap.jobs.pool.run_in_pool` for the default.
+    patience
+        Seconds to wait for a node if there is none, or none with room for a worker.
     """
 
     address: str | None = None
@@ -54,21 +63,18 @@ class RayExecutor:
     num_cpus: float = 1
     num_gpus: float = 0
     attempts: int = DEFAULT_ATTEMPTS
+    limit: float | None = None
+    patience: float = PATIENCE
 
     def run(self, work: Work, shards: Sequence[Shard]) -> Iterator[ShardResult]:
         """Yield the last report of each shard, as soon as it is there."""
         with _session(self) as ray:
-            tasks = _Tasks(self, ray, work)
-            if tasks.slots() == 0:
-                warn(
-                    f"no node of the Ray cluster has {self.num_cpus:g} CPUs and "
-                    f"{self.num_gpus:g} GPUs for a shard; the job waits until one joins the "
-                    "cluster, or try a smaller num_cpus or num_gpus"
-                )
+            pool = _Actors(self, ray, work, min(len(shards), self.workers or len(shards)))
             try:
-                yield from run_in_pool(tasks, shards, self.attempts)
+                yield from run_in_pool(pool, shards, self.attempts, self.limit)
             finally:
-                tasks.cancel()
+                for worker in pool.workers:
+                    pool.end(worker)
 
 
 # The driver's side
@@ -111,112 +117,192 @@ def _check_reachable(address: str) -> None:
         socket.create_connection((place.hostname, place.port), SECONDS_TO_CONNECT).close()
 
 
-class _Tasks:
-    """The pool of one run: tasks in flight on the nodes of a cluster."""
+@dataclass(eq=False)
+class _Worker:
+    """An actor, as the driver knows it."""
 
-    def __init__(self, executor: RayExecutor, ray: Any, work: Work) -> None:
-        self.executor = executor
-        self.ray = ray
-        # in a list, or Ray would unpickle the work for every task, not once for each process
-        self.work = [ray.put(work)]
-        self.in_flight: dict[Any, Attempt] = {}
-        self.task = ray.remote(
-            num_cpus=executor.num_cpus,
-            num_gpus=executor.num_gpus,
-            scheduling_strategy="SPREAD",
-            # Ray's own retries are not counted, and after a lack of memory they have no end: the
-            # driver sends a shard again itself
-            max_retries=0,
-        )(explained)
+    node: str
+    actor: Any
+    ready: Any  #: Ray's handle of the answer that the actor has started; None: it has
+    task: Any = None  #: Ray's handle of the report of an attempt
+    attempt: Attempt | None = None
 
-    def slots(self) -> int:
-        """Return how many tasks the nodes that are alive have room for."""
-        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-        return sum(map(self._slots_of_node, nodes))
 
-    def _slots_of_node(self, resources: Mapping[str, float]) -> int:
+@dataclass
+class _Actors:
+    """The pool of one run: actors on the nodes of a cluster."""
+
+    executor: RayExecutor
+    ray: Any
+    work: Any
+    limit: int  #: of workers
+    workers: list[_Worker] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        # in a list, or Ray would unpickle the work with the arguments, where errors end the actor
+        self.work = [self.ray.put(self.work)]
+        self.listed = 0.0
+        self.slots: dict[str, int] = {}  #: by node
+        self.ids: dict[str, str] = {}  #: what Ray calls the nodes
+
+    def nodes(self) -> Collection[str]:
+        """Return the nodes that are alive, and have room for a worker."""
+        if time.monotonic() >= self.listed + SECONDS_PER_LIST:
+            alive = {_name(node): node for node in self.ray.nodes() if node["Alive"]}
+            slots = {name: self._slots(node["Resources"]) for name, node in alive.items()}
+            self.slots = {name: count for name, count in slots.items() if count}
+            self.ids = {name: node["NodeID"] for name, node in alive.items()}
+            self.listed = time.monotonic()
+        return self.slots
+
+    def _slots(self, resources: Mapping[str, float]) -> int:
         wanted = {"CPU": self.executor.num_cpus, "GPU": self.executor.num_gpus}
         counts = [int(resources.get(name, 0) // size) for name, size in wanted.items() if size > 0]
         return min(counts, default=1)
 
-    def has_room(self) -> bool:
-        """Return whether another task may be in flight now; a cluster may have grown."""
-        limit = self.executor.workers
-        if limit is None:
-            limit = max(1, TASKS_PER_SLOT * self.slots())
-        return len(self.in_flight) < limit
+    def missing(self) -> str:
+        """Wait until there is a node; if none comes, return why."""
+        patience = self.executor.patience
+        reason = (
+            f"no node of the Ray cluster has {self.executor.num_cpus:g} CPUs and "
+            f"{self.executor.num_gpus:g} GPUs for a worker"
+        )
+        advice = "try a smaller num_cpus or num_gpus"
+        warn(f"{reason}; the job waits {patience:,.0f} seconds for one; or {advice}")
+        end = time.monotonic() + patience
+        while not self.nodes():
+            if time.monotonic() >= end:
+                return f"{reason}, after {patience:,.0f} seconds; add a node, or {advice}"
+            time.sleep(SECONDS_PER_LIST / 4)
+        return ""
 
-    def begin(self, attempt: Attempt) -> None:
-        """Begin a task."""
-        task = self.task.remote(self.work, Path.cwd(), attempt.shard, attempt.number)
-        self.in_flight[task] = attempt
+    def begin(self, attempt: Attempt, nodes: Collection[str]) -> str | None:
+        """Begin an attempt with an idle worker; if there is none, start workers."""
+        idle = [worker for worker in self.workers if worker.ready is None and worker.task is None]
+        for worker in idle:
+            if worker.node in nodes:
+                worker.attempt = attempt
+                worker.task = worker.actor.explained.remote(attempt.shard, attempt.number)
+                return worker.node
+        self._start(nodes, [worker for worker in idle if worker.node not in nodes])
+        return None
 
-    def finished(self) -> list[tuple[Attempt, ShardResult]]:
-        """Wait for the next task that is done, and return its report."""
-        (task,), _ = self.ray.wait(list(self.in_flight), num_returns=1)
-        attempt = self.in_flight.pop(task)
+    def _start(self, nodes: Collection[str], idle: list[_Worker]) -> None:
+        """Start workers on nodes with room, if need be instead of idle ones on other nodes."""
+        room = Counter({node: self.slots.get(node, 0) for node in nodes})
+        room.subtract(worker.node for worker in self.workers if worker.node in room)
+        while room and room.most_common(1)[0][1] > 0:
+            if len(self.workers) >= self.limit:
+                if not idle:
+                    return
+                self.end(idle.pop())
+            (node, _), *_ = room.most_common(1)
+            room[node] -= 1
+            self.workers.append(self._started(node))
+
+    def _started(self, node: str) -> _Worker:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        actor = self.ray.remote(ShardActor).options(
+            num_cpus=self.executor.num_cpus,
+            num_gpus=self.executor.num_gpus,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(self.ids[node], soft=False),
+        )
+        started = actor.remote(self.work, Path.cwd())
+        return _Worker(node, started, started.ready.remote())
+
+    def finished(self, seconds: float) -> Iterator[tuple[Attempt, ShardResult]]:
+        """Wait for reports, or for workers that have started."""
+        awaited = {worker.task or worker.ready: worker for worker in self.workers}
+        awaited.pop(None, None)  # of idle workers
+        if not awaited:
+            time.sleep(seconds)
+            return
+        done, _ = self.ray.wait(list(awaited), num_returns=1, timeout=seconds)
+        for handle in done:
+            worker = awaited[handle]
+            if worker.attempt is None:
+                worker.ready = None  # if it could not start, its first attempt says why
+                continue
+            report = self._report(worker, worker.attempt)
+            attempt = worker.attempt
+            worker.task = worker.attempt = None
+            yield attempt, report
+
+    def _report(self, worker: _Worker, attempt: Attempt) -> ShardResult:
+        """Return the report of an attempt; a worker that has died is forgotten."""
         try:
-            report = self.ray.get(task)
-        except self.ray.exceptions.RayTaskError as error:
-            raise self._own_error(error) from error
+            report: ShardResult = self.ray.get(worker.task)
         except self.ray.exceptions.RayError as error:
-            report = worker_crashed(attempt, worker="Ray", how=_first_line(error))
-        return [(attempt, report)]
+            self.end(worker)
+            report = crash_report(attempt, worker="Ray", how=_first_line(error))
+            if getattr(error, "actor_init_failed", False):
+                report = replace(report, error=_unopened(error), node_fault=True)
+        return report
 
-    def _own_error(self, error: Any) -> Exception:
-        """Return what to raise if the task itself, not the work on its shard, has failed."""
-        cause = error.cause
-        # a system error here is that of unpickling the work
-        if isinstance(cause, ImportError | self.ray.exceptions.RaySystemError):
-            return InputError(
-                f"a Ray worker cannot open the job: {_first_line(cause)}; every node of the "
-                "cluster needs this machine's libraries and the model's code"
-            )
-        return cause if isinstance(cause, Exception) else error
+    def kill(self, attempt: Attempt) -> None:
+        """End an attempt, and its worker."""
+        self.end(next(worker for worker in self.workers if worker.attempt == attempt))
 
-    def cancel(self) -> None:
-        """End the tasks that are no longer needed, so that none writes a part later on."""
-        tasks = list(self.in_flight)
-        for task in tasks:
-            self.ray.cancel(task, force=True)
-        if tasks:
-            self.ray.wait(tasks, num_returns=len(tasks), timeout=SECONDS_TO_CANCEL)
-        self.in_flight.clear()
+    def end(self, worker: _Worker) -> None:
+        """End a worker."""
+        self.workers.remove(worker)
+        self.ray.kill(worker.actor)
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    """Return what users are told of a node."""
+    host = node["NodeManagerHostname"]
+    name = node.get("NodeName") or node["NodeManagerAddress"]
+    return f"{host} ({name}, Ray node {node['NodeID'][:8]})"
 
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
+def _unopened(error: BaseException) -> str:
+    """Return why a node cannot open the job, of which the last line of the error says most."""
+    line = str(error).strip().rpartition("\n")[2] or type(error).__name__
+    return (
+        f"a Ray worker cannot open the job: {line}; every node of the cluster needs this machine's "
+        "libraries and the model's code"
+    )
+
+
 # The worker's side
 
 
-def explained(work: Sequence[Any], folder: Path, shard: Shard, attempt: int) -> ShardResult:
-    """Return the report of an attempt at a shard; this runs in a Ray worker.
+class ShardActor:
+    """Explains shards in a process of its own, for one job.
 
     `work` is a list of one, Ray's handle of the work; `folder` is the driver's current one.
     """
-    import ray
 
-    # in the driver's folder, so that relative paths of the job name the same files
-    if not folder.is_dir():
-        error = (
-            f"there is no folder {folder} on the node {ray.util.get_node_ip_address()}; a job on "
-            "several machines must be started in a folder that all of them share"
-        )
-        return ShardResult(shard, attempt=attempt, worker="Ray", error=error, node_fault=True)
-    os.chdir(folder)
-    cpus = ray.get_runtime_context().get_assigned_resources().get("CPU", 1)
-    torch.set_num_threads(max(1, int(cpus)))
+    def __init__(self, work: Sequence[Any], folder: Path) -> None:
+        """Prepare this process, which is the job's own."""
+        import ray
 
-    # Ray shows each task only its own GPUs, so the first is the one to use
-    return _fetched(work[0])(shard, attempt=attempt, worker=0)
+        if folder.is_dir():  # there, relative paths in the model's code name the same files
+            os.chdir(folder)
+        cpus = ray.get_runtime_context().get_assigned_resources().get("CPU", 1)
+        torch.set_num_threads(max(1, int(cpus)))
+        self.handle = work[0]
+        self.work: Work | None = None
+        self.fault = ""
 
+    def ready(self) -> None:
+        """Fetch the work: from then on time counts."""
+        import ray
 
-@lru_cache(maxsize=1)
-def _fetched(work: Any) -> Work:
-    """Return the work that lies in the object store; this process keeps it."""
-    import ray
+        try:
+            self.work = ray.get(self.handle)
+        except Exception as error:  # noqa: BLE001  (of unpickling, there are all kinds)
+            self.fault = _unopened(error)
 
-    fetched: Work = ray.get(work)
-    return fetched
+    def explained(self, shard: Shard, attempt: int) -> ShardResult:
+        """Return the report of an attempt at a shard."""
+        if self.work is None:
+            return ShardResult(shard, attempt=attempt, error=self.fault, node_fault=True)
+        # Ray shows each worker only its own GPUs, so the first is the one to use
+        return self.work(shard, attempt=attempt, worker=0)
