@@ -16,6 +16,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 import browser
+from clock import Watch
 
 torch.set_num_threads(1)
 # in the background of a script it would be ignored, and in every process that a test starts
@@ -39,6 +40,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("docs")
         if folder.parent.name == "lab":
             item.add_marker("lab")
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """The clock of deadlines and model calls."""
+    from shearshap.engine import loop
+    from shearshap.games import batches
+
+    watch = Watch()
+    monkeypatch.setattr(loop, "time", watch)
+    monkeypatch.setattr(batches, "time", watch)
+    return watch
 
 
 # One Ray cluster and one browser for all tests: each takes seconds to start

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
+from clock import Watch
 from shearshap import (
     BudgetError,
     Conditional,
@@ -146,11 +147,12 @@ def test_few_large_residuals_have_few_degrees_of_freedom() -> None:
     assert _variance_doubt(np.zeros((5, 1)), 4)[0] == 0.5
 
 
-def test_budget_tolerance_and_deadline() -> None:
+def test_budget_tolerance_and_deadline(watch: Watch) -> None:
     counted: list[int] = []
 
     def model(rows: Floats) -> Floats:
         counted.append(len(rows))
+        watch.now += len(rows) * 1e-5
         return predict(rows)
 
     table = importance(model, ROWS, LABELS, loss="mse", budget=2e4)  # type: ignore[arg-type]
@@ -166,8 +168,10 @@ def test_budget_tolerance_and_deadline() -> None:
         importance(model, ROWS, LABELS, loss="mse", budget=100)
     with pytest.raises(BudgetError, match="deadline"):
         importance(model, ROWS, LABELS, loss="mse", deadline=1e-9)
+    started = watch.now
     quick = importance(model, ROWS, LABELS, loss="mse", tol=1e-4, deadline=0.5)
-    assert quick.rows[0] <= 4_000
+    assert watch.now - started < 0.6
+    assert 2 <= quick.rows[0] < 4_000
 
 
 def test_same_seed_same_answer() -> None:

@@ -1,13 +1,13 @@
 """Functions of texts, and Pipelines of scikit-learn that read texts."""
 
 import re
-from time import sleep
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from clock import Watch
 from games import all_coalitions, exact_shares
 from shearshap import (
     Explainer,
@@ -107,9 +107,9 @@ def test_a_search_and_a_pipeline_in_a_pipeline_are_recognised() -> None:
         np.testing.assert_allclose(answer.predictions, search.predict_proba(TEXTS)[:, 1])
 
 
-def test_the_deadline_of_texts_is_noted() -> None:
+def test_the_deadline_of_texts_is_noted(watch: Watch) -> None:
     def slow(texts: list[str]) -> list[float]:
-        sleep(0.01 * len(texts))
+        watch.now += 0.01 * len(texts)
         return [0.0] * len(texts)
 
     with pytest.warns(ShearWarning, match="the deadline of"):

@@ -70,7 +70,7 @@ def mixed(here: Path) -> Path:
         ("mixed.py:classes", "--drop", "id", "--interactions", "3", "--output", "1", "--output", "2"),
         ("mixed.py:predict", "--id", "id", "--method", "permutation-antithetic", "--tol", "0.02", "--budget", "400"),
         ("mixed.py:predict", "--id", "id", "--method", "kernel", "--budget", "40"),
-        ("mixed.py:predict", "--id", "id", "--deadline", "60"),
+        ("mixed.py:predict", "--id", "id", "--deadline", "1e6"),
         ("score.py:total", "--drop", "id", "--drop", "s", "--drop", "kind", "--drop", "day", "--groups", "two=a,b"),
     ],
 )  # fmt: skip

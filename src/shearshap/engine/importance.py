@@ -217,6 +217,8 @@ class _Sampled:
             self.base_losses, self.losses = self._ends()
             with progress.over(sum(map(len, blocks))):
                 for rows in blocks:
+                    if len(self.means) >= 2 and not clock.has_time():
+                        return
                     self.means.append(self._block(rows))
                     self.rows += len(rows)
                     progress.finished(len(rows))
