@@ -65,7 +65,7 @@ def test_the_parts_are_what_an_explainer_returns_with_the_same_calibration(folde
     calibration = Manifest.load(Path("values") / MANIFEST).preparation.calibration
     assert calibration is not None
     sys.path.insert(0, str(folder))
-    import score  # type: ignore[import-not-found]
+    import score
 
     sys.path.remove(str(folder))
     rows = frame.drop(columns="id")
