@@ -51,7 +51,7 @@ def spoiled(row: int, column: int, value: float) -> Floats:
         ({"rows": spoiled(3, 1, np.nan)}, InputError, "rows: row 3 has nan in column 1 (1 of 5 rows are not finite)"),
         ({"rows": spoiled(2, 0, -np.inf)}, InputError, "rows: row 2 has -inf in column 0"),
         ({"rows": ROWS[0]}, InputError, "rows: expected shape (r, d), got (4,); for a single row pass rows[None]"),
-        ({"rows": ROWS[:0]}, InputError, "rows: expected rows and columns, got an array of shape (0, 4)"),
+        ({"rows": ROWS[:, :0]}, InputError, "rows: expected rows and columns, got an array of shape (5, 0)"),
         ({"rows": [["a", "b", "c", "d"]]}, InputError, "rows: expected numbers, got an array of <U1"),
         ({"rows": [[1.0, 2.0], [3.0]]}, InputError, "rows: expected a numeric array, got ragged lists"),
         ({"rows": ROWS[:, :3]}, InputError, "background: expected one row of shape (3,) or background rows of shape (b, 3), got shape (4,)"),

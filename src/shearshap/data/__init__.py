@@ -6,6 +6,7 @@ tables.py          a table of any library, mixed by its cells
 players.py         the players, their names, and which player owns which input
 background.py      what replaces absent players: rows, and statistics of rows
 frames.py          frames of every library: columns by name, one type for rows and background
+stand_in.py        a row in place of none: what an explanation of zero rows looks like
 display.py         labels of rows, numbers and words of players, for people to read
 """
 

@@ -81,7 +81,7 @@ def encode_array(
     table = checked_rows(rows, "rows", missing=missing, columns=columns)
     shape = tuple(table.shape[1:])
     players = grouping.players(shape)
-    source = _source(given, table, missing=missing, columns=columns)
+    source = source_table(given, table, missing=missing, columns=columns)
     chosen = given.select(len(source), lambda places: _points(source, places))
     background = _chosen_rows(given, chosen, source, players.owner)
 
@@ -210,7 +210,7 @@ def array_decoder(rows: Any, dtype: torch.dtype, model: AdaptedModel) -> Callabl
 # The background
 
 
-def _source(
+def source_table(
     given: ParsedBackground,
     explained: Tensor,
     *,
@@ -441,8 +441,8 @@ def _backgrounds(
 
     The same rows are chosen of all inputs.
     """
-    givens = _parsed_parts(background, len(tables), seed)
-    sources = [_source(given, table) for given, table in zip(givens, tables, strict=True)]
+    givens = parsed_parts(background, len(tables), seed)
+    sources = [source_table(given, table) for given, table in zip(givens, tables, strict=True)]
     parts = list(zip(givens, sources, strict=True))
     _check_counts([1 if given.statistic else len(source) for given, source in parts])
 
@@ -469,7 +469,7 @@ def _check_counts(counts: list[int]) -> None:
         )
 
 
-def _parsed_parts(background: Any, inputs: int, seed: int) -> list[ParsedBackground]:
+def parsed_parts(background: Any, inputs: int, seed: int) -> list[ParsedBackground]:
     """Return the background of each input, taken apart."""
     if isinstance(background, Conditional):
         raise InputError(

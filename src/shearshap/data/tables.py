@@ -90,7 +90,7 @@ def encode_frame(
     """Encode a frame for a model that takes frames, in the layout that it takes."""
     count, width = frame.shape
     players = grouping.players((width,))
-    source = frame if given.of_explained else _source(given.rows, frame, layout.labels)
+    source = frame if given.of_explained else source_frame(given.rows, frame, layout.labels)
     chosen = given.select(len(source), lambda places: _points(source[places.tolist()]))
     background = _chosen_rows(given, chosen, source, players.owner)
     pooled = _pooled(*in_common_types(frame, background))
@@ -441,7 +441,7 @@ def _points(source: Frame) -> NDArray[np.float64]:
     return np.concatenate(parts, axis=1)
 
 
-def _source(rows: Any, explained: Frame, labels: Labels | None) -> Frame:
+def source_frame(rows: Any, explained: Frame, labels: Labels | None) -> Frame:
     """Return the rows that a background is chosen from, with the columns of the rows to explain.
 
     `labels` are the columns' own labels, if those are not their names. Let the columns be "age" and

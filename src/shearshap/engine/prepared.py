@@ -12,17 +12,20 @@ who came before, and jobs, workers on other machines and a service can share wha
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import torch
 
 from shearshap.data.background import (
+    MISSING,
     ParsedBackground,
     Selection,
     groups_or_clustering,
     is_default,
     parse_background,
 )
+from shearshap.data.stand_in import StandIn, has_no_rows, stand_in
 from shearshap.engine.answers import text_blocks
 from shearshap.engine.backgrounds import plans_for, sampling
 from shearshap.engine.linear import linear_solver, wants_linear
@@ -32,7 +35,8 @@ from shearshap.engine.plan import Plans
 from shearshap.engine.results import with_notes
 from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import Sampling
-from shearshap.errors import InputError, recorded
+from shearshap.errors import InputError, ModelError, collect_warnings, recorded
+from shearshap.games.loss import checked_labels, no_loss
 from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.methods import name_of
 from shearshap.methods.kriging import Calibration
@@ -97,6 +101,9 @@ def solve(task: Task, run: Run, progress: bool | None = None) -> Generator[Expla
 
 
 def _blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explanation]:
+    if has_no_rows(task.rows):
+        yield _of_no_rows(task, run)
+        return
     clock = Clock(run.deadline)
     options, alone = _for_covers(task.options, run)
     notes = [MARGIN_NOTE] if options is not task.options else []
@@ -107,6 +114,47 @@ def _blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explanatio
             blocks = blocks_of(solver, clock, tol=run.tol, at_once=run.at_once, progress=progress)
             for block in labelled_blocks(_named_by(solver, named), blocks):
                 yield with_notes(block, notes)
+
+
+def _of_no_rows(task: Task, run: Run) -> Explanation:
+    """Return the explanation of zero rows: that of a row that stands in for them, without it."""
+    options = task.options
+    background = options.background
+    is_alone = follows_covers(options, run)
+    if background is None and not is_alone:
+        raise InputError(MISSING)
+    own = stand_in(task.rows, parse_background(background, options.seed), task.index)
+    options = replace(
+        options,
+        background=None if background is None else own.background,
+        groups=groups_or_clustering(options.groups, background),
+    )
+    if checked_labels(options.loss, options.y, 0) is not None:
+        options = replace(options, loss=no_loss(options.loss), y=[0])
+    # all features take part: the row may be the background's own
+    every = replace(run, drop_null=False)
+    try:
+        with collect_warnings([]):  # about a row that nobody asked for
+            parts = list(_blocks(Task(options, own.row), every, RowProgress()))
+    except ModelError as error:
+        if background is None:
+            raise InputError(f"{MISSING} There are no rows, and {error}") from error
+        raise
+    calibration = getattr(run.method, "calibration", None)
+    return _without_rows(replace(Explanation.concat(parts), calibration=calibration), own)
+
+
+def _without_rows(explanation: Explanation, own: StandIn) -> Explanation:
+    """Return an explanation of zero rows like that of others, which changes nothing beside them."""
+    return replace(
+        explanation[:0],
+        index=own.index,
+        index_name=own.index_name,
+        evaluations=0,
+        derivative_passes=0,
+        degrees_of_freedom=inf,
+        notes=(),
+    )
 
 
 def _for_covers(options: Options, run: Run) -> tuple[Options, bool]:
@@ -160,6 +208,10 @@ class PreparedExplainer:
         if budget is not None:
             run = replace(run, budget=positive_int("budget", budget))
         task = Task(self.options, rows, index)
+        if has_no_rows(rows):
+            own = stand_in(rows, parse_background(self.options.background), index)
+            none = _without_rows(self.overview, own)
+            return none if data else replace(none, data=None, display_data=None)
         warned: list[str] = []
         with (
             recorded(warned),

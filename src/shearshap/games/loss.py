@@ -83,6 +83,23 @@ def labelled_loss(
 
     `classes` are the model's own names of its outputs, if it has any.
     """
+    labels = checked_labels(loss, y, rows)
+    if loss is None or labels is None:
+        return None
+    if loss == "log loss":
+        return LabelledLoss(loss, _log_loss(labels, outputs, classes))
+    if callable(loss):
+        return LabelledLoss(_name(loss), _users(loss, labels))
+    numbers = torch.from_numpy(_numbers(labels).reshape(rows, -1))
+    least = MIN_BACKGROUND_OF_SQUARES if loss == "mse" else MIN_BACKGROUND
+    return LabelledLoss(str(loss), _of_differences(str(loss), numbers), least)
+
+
+def checked_labels(loss: Loss, y: Any, rows: int) -> NDArray[Any] | None:
+    """Return the labels of rows as an array, or raise if there is not one for each; None: no loss.
+
+    They are checked against the model later.
+    """
     if loss is None:
         if y is not None:
             raise InputError("y: labels are only used with a loss; pass, for example, loss='mse'")
@@ -97,13 +114,21 @@ def labelled_loss(
     labels = _array(y)
     if len(labels) != rows:
         raise InputError(f"y: expected {rows:,} labels, one per row, got {len(labels):,}")
-    if loss == "log loss":
-        return LabelledLoss(loss, _log_loss(labels, outputs, classes))
-    if callable(loss):
-        return LabelledLoss(getattr(loss, "__name__", "loss"), _users(loss, labels))
-    numbers = torch.from_numpy(_numbers(labels).reshape(rows, -1))
-    least = MIN_BACKGROUND_OF_SQUARES if loss == "mse" else MIN_BACKGROUND
-    return LabelledLoss(str(loss), _of_differences(str(loss), numbers), least)
+    return labels
+
+
+def no_loss(loss: Loss) -> Callable[[Any, Any], Any]:
+    """Return a loss of the same name that is always 0, for a row without a label."""
+
+    def zero(_labels: Any, predictions: Any) -> NDArray[np.float64]:
+        return np.zeros(len(predictions))
+
+    zero.__name__ = loss if isinstance(loss, str) else _name(loss)
+    return zero
+
+
+def _name(loss: Loss) -> str:
+    return getattr(loss, "__name__", "loss")
 
 
 def _array(y: Any) -> NDArray[Any]:

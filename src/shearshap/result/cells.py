@@ -53,6 +53,8 @@ def label_array(labels: Iterable[Any]) -> NDArray[Any]:
 
     convert = getattr(labels, "to_pylist", None) or getattr(labels, "tolist", None)
     every = list(labels) if convert is None else convert()
+    if not every and hasattr(labels, "to_numpy"):
+        return np.asarray(labels.to_numpy())
     types = {type(label) for label in every}
     if len(types) == 1 and types <= {bool, int, float, str}:
         return np.asarray(every)

@@ -442,7 +442,8 @@ class Explanation:
         The rows keep their labels. A part may lack the last features of other parts, as a short
         text lacks words; their values are then 0. `evaluations` is the largest of any part and
         `degrees_of_freedom` the smallest. If only some parts have standard errors, those of the
-        other parts are infinite. Other optional fields are None unless all parts have them.
+        other parts are infinite. Other optional fields are None unless all parts have them. Parts
+        without rows change nothing.
         """
         every = list(parts)
         if not every:
@@ -450,7 +451,8 @@ class Explanation:
         if len(every) == 1:
             return every[0]
         _check_alike(every)
-        return declared.concat(every)
+        filled = [part for part in every if len(part)]
+        return declared.concat(filled) if filled else every[0]
 
     # Files
 

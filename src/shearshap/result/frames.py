@@ -246,6 +246,8 @@ def table(columns: Columns, backend: str) -> Any:
         library = import_module(backend)
     except ImportError as error:
         raise InputError(f"backend={backend!r} is not installed: pip install {backend}") from error
+    if not len(next(iter(columns.values()))):
+        return _table_of_none(columns, backend)
     # texts as a list, which every library takes
     listed = {
         name: column.tolist() if column.dtype.kind in "OUS" else column
@@ -260,6 +262,15 @@ def table(columns: Columns, backend: str) -> Any:
         for name, column in listed.items()
     }
     return library.table(arrays)
+
+
+def _table_of_none(columns: Columns, backend: str) -> Any:
+    """Return columns without a line as a table, in the types that they have with lines."""
+    line = {
+        name: _objects([""]) if column.dtype.kind in "OUS" else np.zeros(1, column.dtype)
+        for name, column in columns.items()
+    }
+    return table(line, backend)[:0]
 
 
 def _labels(explanation: "Explanation") -> NDArray[Any]:
