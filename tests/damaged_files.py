@@ -20,8 +20,9 @@ import pytest
 
 from shearshap.errors import InputError
 from shearshap.jobs import tables
+from shearshap.jobs.columns import InputColumns, survey
 from shearshap.jobs.models import open_model
-from shearshap.jobs.shards import InputColumns, InputFile, batches, cut, survey
+from shearshap.jobs.shards import InputFile, batches, cut, shard_sizes
 
 MEMORY = 4 << 30  #: bytes of addresses that reading a file may take
 SECONDS = 60  #: that it may take
@@ -115,9 +116,11 @@ def _outcome(read: Read, file: Path) -> tuple[str, str]:
 def read_shards(file: Path) -> None:
     """Read a Parquet file as a large job does."""
     found = InputFile.from_parquet(file, file)
+    shards = cut([found], shard_sizes([found], 1_000))
     if sum(found.groups):
-        survey([found], InputColumns.from_files(found.schema, [found]))
-    for shard in cut([found], 1_000)[:9]:
+        columns = InputColumns.from_files(found.schema, [found])
+        survey(shards, columns, found.schema, found.schema.names)
+    for shard in shards[:9]:
         for _ in batches(shard, found.schema.names, 16):
             pass
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from shearshap.result.explanation import Explanation
     from shearshap.valuation import value_data, value_members
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "METHODS",

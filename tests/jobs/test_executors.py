@@ -20,7 +20,7 @@ Answer = Callable[[Attempt, str], ShardResult]
 
 def shards(count: int, rows: int = 5) -> list[Shard]:
     file = Path("rows.parquet")
-    return cut([InputFile(file, file, (rows,) * count)], rows)
+    return cut([InputFile(file, file, (rows,) * count)], [rows] * count)
 
 
 def good(attempt: Attempt) -> ShardResult:
@@ -313,7 +313,7 @@ def test_the_limit_follows_the_slowest_attempt(
 
 def test_a_large_shard_has_more_time_than_a_small_one(clocked: Callable[[Nodes], Nodes]) -> None:
     file = Path("rows.parquet")
-    sizes = cut([InputFile(file, file, (1, 100))], 100)
+    sizes = cut([InputFile(file, file, (1, 100))], [1, 100])
     nodes = clocked(Nodes(stuck([1]), {"a": 1}))
     assert errors(list(run_in_pool(nodes, sizes, 3))) == [None, None]
     assert 20 * 100 < nodes.clock < 20 * 100 + 3

@@ -35,7 +35,7 @@ from folder_jobs import (
 from shearshap import Explainer, store
 from shearshap.errors import InputError, JobError
 from shearshap.jobs import LocalProcesses, work
-from shearshap.jobs.job import LOG
+from shearshap.jobs.folder import LOG
 
 pytestmark = pytest.mark.usefixtures("folder")
 needs_signals = pytest.mark.skipif(os.name == "nt", reason="Windows interrupts in another way")

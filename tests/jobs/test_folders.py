@@ -42,14 +42,14 @@ from folder_jobs import (
     values,
     write_rows,
 )
-from shearshap import Auto, Explainer, __version__
+from shearshap import Auto, Explainer
 from shearshap.errors import InputError
 from shearshap.jobs import InProcess, LocalProcesses, shards
 from shearshap.jobs.executors import executor_for
-from shearshap.jobs.manifest import MANIFEST, Manifest, Preparation
+from shearshap.jobs.manifest import MANIFEST, NUMBERS, Manifest, Preparation
 from shearshap.jobs.options import AUTO, device_of
 from shearshap.jobs.plan import CONVERTED
-from shearshap.jobs.shards import InputFile, batches, cut, sample
+from shearshap.jobs.shards import InputFile, Shard, batches, cut, sample, shard_sizes
 from shearshap.methods.kriging import Calibration
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -89,15 +89,15 @@ def test_a_csv_file_has_the_values_of_the_same_rows_in_parquet(undisturbed: pd.D
     words = ("--data", "rows.csv", "--shard-rows", GROUP)
     done(*words)
     check_whole(values(), undisturbed)  # ids with their zeros
-    assert not Path("values", CONVERTED).exists()
+    assert not list(Path("values").glob(CONVERTED))
 
     before = parts()
     Path("values/part-000002.parquet").unlink()
-    shutil.copy("rows/first.parquet", Path("values", CONVERTED))
+    shutil.copy("rows/first.parquet", Path("values", CONVERTED.replace("*", "0")))
     done(*words)
     assert parts() == before
     Path("rows.csv").write_text(Path("rows.csv").read_text()[:-2] + "1\n")  # of the same size
-    assert "other files of data" in refusal(*words)
+    assert "other data (rows " in refusal(*words)
 
 
 @pytest.mark.slow
@@ -118,7 +118,7 @@ def test_reports_and_interactions_of_a_folder() -> None:
 
 @pytest.mark.slow
 def test_the_log_has_a_line_for_each_shard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shearshap.jobs.job.SECONDS_PER_LINE", 0)
+    monkeypatch.setattr("shearshap.jobs.folder.SECONDS_PER_LINE", 0)
     result = shear("--log", "-")
     assert result.exit_code == 0, result.stderr
     entries = [json.loads(line) for line in result.stderr.splitlines()]
@@ -188,27 +188,34 @@ def test_workers_compute_on_a_gpu() -> None:
 # Shards, and the types of their columns
 
 
+def shards_of(files: list[InputFile], rows: int) -> list[Shard]:
+    return cut(files, shard_sizes(files, rows))
+
+
 def test_a_large_row_group_is_cut_into_shards(tmp_path: Path) -> None:
-    found = cut([InputFile(Path("a"), Path("a"), (5, 2)), InputFile(Path("b"), Path("b"), (3,))], 2)
-    assert [(s.path.name, s.group, s.start, s.rows, s.first_row, s.file_row) for s in found] == [
+    found = shards_of(
+        [InputFile(Path("a"), Path("a"), (5, 2)), InputFile(Path("b"), Path("b"), (3,))], 2
+    )
+    pieces = [(shard.first_row, piece) for shard in found for piece in shard.pieces]
+    assert [(p.path.name, p.group, p.start, p.rows, row, p.file_row) for row, p in pieces] == [
         ("a", 0, 0, 2, 0, 0), ("a", 0, 2, 2, 2, 2), ("a", 0, 4, 1, 4, 4), ("a", 1, 0, 2, 5, 5),
         ("b", 0, 0, 2, 7, 0), ("b", 0, 2, 1, 9, 2),
     ]  # fmt: skip
     assert found[3].place == "rows 5 to 6 of a (row group 1)"
 
     files = [InputFile.from_parquet(path, path) for path in sorted(Path("rows").iterdir())]
-    rows, numbers = sample(cut(files, 7), ["id"], 40)
+    rows, numbers = sample(shards_of(files, 7), ["id"], 40)
     taken = rows["id"].to_pylist()
     assert 30 < len(taken) <= 40
     assert taken == sorted(set(taken)) == [f"{number:05}" for number in numbers]
     assert taken[-1] > "00070"
-    assert len(sample(cut(files, 7), ["id"], 10_000)[0]) == ROWS
+    assert len(sample(shards_of(files, 7), ["id"], 10_000)[0]) == ROWS
 
     # one shard that is read in three goes, and two rows of it, which are both in the first two
     count = 2 * shards.MAX_ROWS + 100
     place = tmp_path / "many.parquet"
     pq.write_table(pa.table({"id": np.arange(count)}), place)
-    rows, _ = sample(cut([InputFile.from_parquet(place, place)], count), ["id"], 2)
+    rows, _ = sample(shards_of([InputFile.from_parquet(place, place)], count), ["id"], 2)
     assert rows["id"].to_pylist() == [0, count // 2]
 
 
@@ -321,18 +328,24 @@ def missing_and_cut() -> None:
     Path("values/.part-000005.parquet.0123.partial").write_text("left by a worker that was killed")
 
 
-def hashes_that_are_cut() -> None:
-    hashes = Path("values/_parts.jsonl")
-    hashes.write_bytes(hashes.read_bytes()[:-30])
-    Path("values/part-000004.parquet").unlink()
+def parts_that_changed_places() -> None:
+    first, second = Path("values/part-000001.parquet"), Path("values/part-000002.parquet")
+    first.rename("values/other")
+    second.rename(first)
+    Path("values/other").rename(second)
 
 
-def hashes_that_are_no_text() -> None:
-    Path("values/_parts.jsonl").write_bytes(os.urandom(999) + b"\n[1]\nnull\n{}\n" + b"[" * 99_999)
+def no_parquet() -> None:
+    Path("values/part-000004.parquet").write_bytes(os.urandom(999))
+    Path("values/part-000005.parquet").write_bytes(b"")
+
+
+def no_part_of_ours() -> None:
+    table().to_parquet("values/part-000002.parquet")
 
 
 DAMAGE = [
-    zeros_in_a_page, missing_and_cut, hashes_that_are_cut, hashes_that_are_no_text,
+    zeros_in_a_page, missing_and_cut, parts_that_changed_places, no_parquet, no_part_of_ours,
 ]  # fmt: skip
 
 
@@ -400,7 +413,14 @@ def test_another_job_is_refused() -> None:
         explained()
     Path("score.py").write_text(SCORE)
     write_rows(Path("rows"), table(), group=GROUP + 1)
-    with pytest.raises(InputError, match="holds a job with other files of data; choose"):
+    assert explained().rows_before == ROWS  # the same rows, in other row groups
+    other = table()
+    other.loc[20, "a"] = 0.5
+    write_rows(Path("rows"), other)
+    with pytest.raises(InputError, match=r"other data \(rows 16 to 31 of .*\); choose"):
+        explained()
+    write_rows(Path("rows"), table()[:-1])
+    with pytest.raises(InputError, match="holds a job on 96 rows, and the data has 95 now; choose"):
         explained()
 
 
@@ -675,7 +695,7 @@ def test_no_byte_of_a_footer_crashes_its_reader(reader: Reader, tmp_path: Path) 
 def test_a_footer_that_promises_too_many_rows() -> None:
     path = Path("rows/first.parquet")
     file = InputFile.from_parquet(path, path)
-    shard = cut([replace(file, groups=(GROUP + 4,))], 100)[0]
+    shard = shards_of([replace(file, groups=(GROUP + 4,))], 100)[0]
     message = rf"rows 0 to {GROUP + 3} of .*first.parquet \(row group 0\) cannot be read: "
     message += f"the row group has {GROUP} rows; the file is damaged, or was changed"
     with pytest.raises(InputError, match=message):
@@ -703,7 +723,8 @@ def test_a_manifest_comes_back_as_it_was_or_is_refused(tmp_path: Path) -> None:
         background="5 rows",
     )
     path = tmp_path / MANIFEST
-    saved = Manifest({"budget": 30, "tol": None, "version": __version__}, preparation)
+    identity = {"budget": 30, "tol": None, "numbers": NUMBERS}
+    saved = Manifest(identity, preparation, [(20, "ab"), (10, None)])
     saved.save(path)
     assert Manifest.load(path).key == saved.key
     text = path.read_text()

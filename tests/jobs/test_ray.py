@@ -64,7 +64,7 @@ class Unknown(Touch):
 
 def shards(count: int) -> list[Shard]:
     file = Path("rows.parquet")
-    return cut([InputFile(file, file, (5,) * count)], 5)
+    return cut([InputFile(file, file, (5,) * count)], [5] * count)
 
 
 def in_order(reports: Iterator[ShardResult]) -> list[ShardResult]:

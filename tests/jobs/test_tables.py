@@ -18,7 +18,8 @@ from explain_command import done, written
 from explain_command import refusal as failed
 from shearshap.errors import InputError
 from shearshap.jobs import tables
-from shearshap.jobs.shards import InputColumns, InputFile, survey, unified
+from shearshap.jobs.columns import InputColumns, survey, unified
+from shearshap.jobs.shards import InputFile, Shard
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -177,7 +178,8 @@ def frames(data: Any, background: Any = None, *, categories: bool = False) -> li
     files = [InputFile.from_table(table, Path("rows.csv")) for table in tables]
     schema = unified([file.schema for file in files], "data and background")
     columns = InputColumns.from_files(schema, files, text=categories)
-    columns = columns.settled(survey(files, columns))
+    shards = [Shard.from_table(table) for table in tables]
+    columns = columns.settled(survey(shards, columns, pa.schema([]), ()))
     return [columns.frame(table) for table in tables]
 
 

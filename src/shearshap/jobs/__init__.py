@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 from shearshap.errors import InputError
 
-for _library in ("filelock", "jinja2", "pandas", "pyarrow"):
+for _library in ("jinja2", "pandas", "pyarrow"):
     if find_spec(_library) is None:
         raise InputError(f"a job needs {_library}: pip install 'shearshap[explain]'")
 

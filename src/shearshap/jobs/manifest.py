@@ -1,44 +1,43 @@
-"""The manifest of a large job: what the job is, and what was fitted before its first shard.
+"""The manifest of a large job: what the job is, what was fitted before its first shard, its rows.
 
-It is a file of JSON in the folder of the parts. Its identity holds hashes of the model's files and
-the background, the options and the input's files. Whoever goes on with a job must have the same
-identity. Its preparation is what all shards share, however they are spread: the calibration, the
-types and categories of columns, and the columns of the parts. It also holds what the model has
-predicted for a few rows, which identifies a model that is not a file.
+It is a file of JSON in the folder of the parts. Its identity holds hashes of the model and the
+background, the options, and the columns. Whoever goes on with a job must have the same. Its
+preparation is what all shards share, however they are spread: the calibration, the types and
+categories of columns, and the columns of the parts. It also holds what the model has predicted for
+a few rows, which identifies a model that is not a file. Its rows are the size and the hash of each
+shard.
 
-The hashes of finished parts are in a file beside it, which gets a line for each: see `PartHashes`.
-The folder is locked during a run: see `locked`.
+A part carries the same hashes, of what it was made of. So a part counts if it was made of the rows,
+the model and the options that the job has now; no lock, list, name, size or time is asked.
 """
 
 import hashlib
-import inspect
 import json
 import os
-import pickle
+import secrets
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from importlib.util import find_spec
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from filelock import FileLock, Timeout
 
 from shearshap import __version__
 from shearshap.errors import InputError
-from shearshap.jobs.models import model_files
 from shearshap.jobs.options import Options
-from shearshap.jobs.places import Place, opened
-from shearshap.jobs.shards import InputFile
-from shearshap.store import written_whole
+from shearshap.jobs.places import Place, opened, written_whole
+from shearshap.jobs.shards import Shard
+from shearshap.result.text import counted
 
 MANIFEST = "_manifest.json"  #: readers of folders of Parquet leave out names with an underscore
-PARTS = "_parts.jsonl"
-LOCK = "_lock"
-HOLDER = "_holder"  #: names the run that holds the lock
-FORMAT = 4
+RUN = "_run.json"  #: names the run that writes parts
+FORMAT = 5
+NUMBERS = 1
+"""Counts the changes after which the same input gives other values; the golden numbers know it."""
+
+MAX_NAMED = 3  #: shards that a message names
 
 IDENTIFYING = (
     "method", "budget", "tol", "seed", "outputs", "output_names", "groups", "scale", "returns",
@@ -50,10 +49,12 @@ IDENTIFYING = (
 WORDS = {
     "model": "another model",
     "background": "another background",
-    "inputs": "other files of data",
     "schema": "other columns in the data",
 }
 """What differs, in words; any other entry of an identity is an option."""
+
+ShardRows = list[tuple[int, str | None]]
+"""The number of rows of each shard, and their hash; None if they could not be read."""
 
 
 @dataclass(frozen=True)
@@ -70,31 +71,36 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a large job is, and what its shards share."""
+    """What a large job is, what its shards share, and their rows."""
 
     identity: dict[str, Any]  #: of JSON's types
     preparation: Preparation
+    rows: ShardRows
 
     @property
     def key(self) -> str:
-        """The hash of the whole, which every part names."""
-        return hash_of(json.dumps(asdict(self), sort_keys=True).encode())
+        """The hash of all but the rows, which every part names beside the hash of its own."""
+        return hash_of([self.identity, asdict(self.preparation)])
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Place) -> None:
         """Write it whole."""
-        text = json.dumps({"format": FORMAT, "hash": self.key, **asdict(self)}, indent=1)
+        contents = asdict(self)
+        head = {"format": FORMAT, "version": __version__, "hash": hash_of(contents)}
+        text = json.dumps(head | contents, indent=1)
         with written_whole(path) as partial:
             partial.write_text(text, encoding="utf-8")
 
     @classmethod
-    def load(cls, path: Path) -> "Manifest":
+    def load(cls, path: Place) -> "Manifest":
         """Read what `save` wrote; raise InputError for anything else."""
         try:
-            data = json.loads(path.read_bytes())
+            with opened(path) as file:
+                data = json.loads(file.read())
             _check_version(data, path.parent)
-            loaded = cls(data["identity"], Preparation(**data["preparation"]))
+            rows = [(count, known) for count, known in data["rows"]]
+            loaded = cls(data["identity"], Preparation(**data["preparation"]), rows)
             # the hash of the whole finds any damage, so what it holds is as it was written
-            if data["hash"] != loaded.key:
+            if data["hash"] != hash_of(asdict(loaded)):
                 raise ValueError("not as it was written")
         except InputError:
             raise
@@ -104,178 +110,155 @@ class Manifest:
             ) from error
         return loaded
 
-    def check_same(self, identity: Mapping[str, Any], folder: Path) -> None:
+    @property
+    def sizes(self) -> list[int]:
+        """The rows of each shard."""
+        return [count for count, _ in self.rows]
+
+    def check_count(self, rows: int, folder: Place) -> None:
+        """Raise if the data has more or fewer rows than when the job began."""
+        known = sum(self.sizes)
+        if rows != known:
+            raise InputError(
+                f"out: {folder} holds a job on {counted(known, 'row')}, and the data has "
+                f"{rows:,} now; choose another folder, or the same data as before"
+            )
+
+    def check_same(self, identity: Mapping[str, Any], shards: Sequence[Shard], out: Place) -> None:
         """Raise if a job is another one than that of this manifest, and say what differs."""
         names = [*self.identity, *(name for name in identity if name not in self.identity)]
         different = [name for name in names if self.identity.get(name) != identity.get(name)]
-        if not different:
-            return
         words = [
             WORDS.get(name)
             or f"{name} {_shown(self.identity.get(name))} instead of {_shown(identity.get(name))}"
             for name in different
         ]
+        # rows that could not be read when the job began may be anything
+        changed = [
+            shard.place
+            for shard, (_, known) in zip(shards, self.rows, strict=True)
+            if known is not None and shard.hash not in (None, known)
+        ]
+        if changed and "schema" not in different:
+            more = len(changed) - MAX_NAMED
+            others = [f"{more} more places"] if more > 0 else []
+            words.append(f"other data ({'; '.join([*changed[:MAX_NAMED], *others])})")
+        if words:
+            raise InputError(
+                f"out: {out} holds a job with {', '.join(words)}; choose another folder, or the "
+                "same input and options as before"
+            )
+
+
+def _check_version(data: Mapping[str, Any], folder: Place) -> None:
+    """Raise if the folder of a job was begun by a version that had other values or files."""
+    identity = data["identity"]
+    if (data["format"], identity.get("numbers")) != (FORMAT, NUMBERS):
+        version = data.get("version", identity.get("version"))
         raise InputError(
-            f"out: {folder} holds a job with {', '.join(words)}; choose another folder, or the "
-            "same options as before"
+            f"out: {folder} holds a job that shearshap {version} began, in format "
+            f"{data['format']}; this is shearshap {__version__}, which has format {FORMAT}, or "
+            f"other values; continue it with shearshap {version}, or choose another folder"
         )
-
-
-def _check_version(data: Mapping[str, Any], folder: Path) -> None:
-    """Raise if the folder of a job was begun by another version, which alone can go on with it."""
-    written = (data["identity"]["version"], data["format"])
-    if written != (__version__, FORMAT):
-        version, number = written
-        raise InputError(
-            f"out: {folder} holds a job that shearshap {version} began, in format {number}; this "
-            f"is shearshap {__version__}, which has format {FORMAT}; continue it with shearshap "
-            f"{version}, or choose another folder"
-        )
-
-
-class PartHashes:
-    """The hashes of a job's finished parts, by name, in a file that gets a line for each.
-
-    A part without a line, or whose bytes have another hash, is made again. So a run may be killed
-    between a part and its line, or in the middle of a line.
-    """
-
-    def __init__(self, path: Path, key: str) -> None:
-        self.path = path
-        self.key = key  #: of the job: lines of other jobs do not count
-        self._hashes: dict[str, str] = {}
-        for line in path.read_bytes().splitlines() if path.exists() else ():
-            try:
-                entry = json.loads(line)
-                if entry["job"] == key:
-                    self._hashes[entry["part"]] = entry["hash"]
-            except (ValueError, TypeError, KeyError, RecursionError):
-                continue
-
-    def is_done(self, name: str) -> bool:
-        """Return whether a part is there, as it was written."""
-        known = self._hashes.get(name)
-        part = self.path.parent / name
-        return known is not None and part.is_file() and file_hash(part) == known
-
-    def add(self, hashes: Iterable[tuple[str, str]]) -> None:
-        """Add the lines of files that are finished."""
-        with self.path.open("a", encoding="utf-8") as file:
-            for name, part_hash in hashes:
-                entry = json.dumps({"job": self.key, "part": name, "hash": part_hash})
-                # first the end of a line before, which may have been cut
-                file.write(f"\n{entry}")
 
 
 def _shown(option: Any) -> str:
     return "unset" if option is None else json.dumps(option)
 
 
-def hash_of(content: bytes) -> str:
-    """Return the hash of some bytes."""
-    return hashlib.sha256(content).hexdigest()
-
-
-def file_hash(path: Place) -> str:
-    """Return the hash of a file's bytes."""
-    with opened(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def hash_of(content: Any) -> str:
+    """Return the hash of what JSON can hold."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 # The identity of a job
 
 
-def identity_of(job: Options, files: Sequence[InputFile], schema: pa.Schema) -> dict[str, Any]:
-    """Return all that the values depend on, as JSON can hold it."""
+def identity_of(
+    job: Options, schema: pa.Schema, *, model: str, background: str | None
+) -> dict[str, Any]:
+    """Return all that the values depend on beside the rows, as JSON can hold it.
+
+    `model` and `background` are the hashes of what was read.
+    """
     options = {name: getattr(job, name) for name in IDENTIFYING}
     if not isinstance(job.method, str):
         options["method"] = repr(job.method)
     options["loss"] = job.loss_name
     identity = {
         **options,
-        "version": __version__,
-        "model": _model_hash(job.model),
-        "background": _background_hash(job),
-        "inputs": [_input_identity(file, job.data) for file in files],
+        "numbers": NUMBERS,
+        "model": model,
+        "background": _background(job, background),
         "schema": [[each.name, str(each.type)] for each in schema],
     }
     restored: dict[str, Any] = json.loads(json.dumps(identity))  # as it comes back from the file
     return restored
 
 
-def _input_identity(file: InputFile, data: Path) -> list[Any]:
-    name = file.source.relative_to(data) if data.is_dir() else Path(file.source.name)
-    return [name.as_posix(), file.source.stat().st_size, list(file.groups), file.footer]
-
-
-def _model_hash(model: Any) -> str:
-    """Return a hash of the content of a model's files; of a model in memory, of what it is.
-
-    Its pickle would not do: of a torch module or a set it differs from process to process. What
-    tells such a model from another are its predictions, which the manifest keeps too.
-    """
-    if not isinstance(model, str):
-        _check_pickle(model)
-        name = getattr(model, "__qualname__", type(model).__qualname__)
-        return hash_of(f"{name} {_source(model)}".encode())
-    module, _, name = model.rpartition(":")
-    files = model_files(model)
-    if not files:
-        origin = Path(getattr(find_spec(module), "origin", None) or "")
-        files = [origin] if origin.is_file() else []
-    content = " ".join(file_hash(file) for file in files) or module
-    return hash_of(f"{content} {'' if Path(model).exists() else name}".encode())
-
-
-def _source(model: Any) -> str:
-    """Return the source of a function, if it can be had."""
-    try:
-        return inspect.getsource(model)
-    except (TypeError, OSError):  # no function, or one that was typed in
-        return ""
-
-
-def _check_pickle(model: Any) -> None:
-    """Raise here, and not in a worker, if a model cannot be sent there."""
-    try:
-        pickle.dumps(model)
-    except Exception as error:  # every class has its own errors
-        raise InputError(
-            f"model: a {type(model).__name__} cannot be pickled ({error}); pass the path of a "
-            "file instead"
-        ) from error
-
-
-def _background_hash(job: Options) -> str:
-    """Return a hash of what is named as background; what an object is, the predictions show."""
+def _background(job: Options, rows: str | None) -> str:
+    """Return what is named as background; what an object is, the predictions show."""
     if not isinstance(job.background, str | None):
-        return hash_of(type(job.background).__qualname__.encode())
+        return type(job.background).__qualname__
     option = job.background_option
-    content = "" if option.file is None else file_hash(option.file)
-    return hash_of(f"{option.choice} {option.count} {content}".encode())
+    return f"{option.choice} {option.count} {rows}"
 
 
-# The lock
+# The run
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, or raise if another run holds it.
+@dataclass(frozen=True)
+class Run:
+    """The run that writes the parts of a folder: the last that has begun.
 
-    The lock of the operating system ends with the process: a killed run leaves none behind.
+    Its file holds a random word, which workers compare before each shard. So a run that goes on
+    with a folder stops one that is still at work there, and a node whose folder is its own disk is
+    found out: it has no such file, or one with another word.
     """
-    holder = folder / HOLDER
-    lock = FileLock(folder / LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        name = holder.read_text(encoding="utf-8") if holder.exists() else "an unknown process"
-        raise InputError(
-            f"out: another run is using {folder} ({name}); wait for it to end, or stop it"
-        ) from error
-    try:
-        holder.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
-        yield
-    finally:
-        holder.unlink(missing_ok=True)
-        lock.release()
+
+    out: Place
+    word: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def check_free(self) -> None:
+        """Raise if a process on this machine is at work in the folder."""
+        known = self._known()
+        pid, started = known.get("process", (0, None))
+        if known.get("host") != socket.gethostname() or started is None:
+            return
+        if pid != os.getpid() and _started(pid) == started:
+            raise InputError(
+                f"out: another run is using {self.out} (process {pid} on {known['host']}); wait "
+                "for it to end, or stop it"
+            )
+
+    def begin(self) -> None:
+        """Take the folder over."""
+        process = (os.getpid(), _started(os.getpid()))
+        entry = {"word": self.word, "host": socket.gethostname(), "process": process}
+        with written_whole(self.out / RUN) as partial:
+            partial.write_text(json.dumps(entry), encoding="utf-8")
+
+    def is_current(self) -> bool:
+        """Return whether no other run has taken the folder over, as far as can be seen here."""
+        return bool(self._known().get("word") == self.word)
+
+    def _known(self) -> dict[str, Any]:
+        """Return what the folder's file of the run holds; nothing if there is none."""
+        try:
+            with opened(self.out / RUN) as file:
+                known = json.loads(file.read())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return known if isinstance(known, dict) else {}
+
+
+def _started(pid: int) -> str | None:
+    """Return when a process was started, which tells it from a later one of the same number.
+
+    None: it has ended, or that is not known here.
+    """
+    with suppress(OSError, IndexError):
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        facts = status.rpartition(")")[2].split()
+        return None if facts[0] == "Z" else facts[19]
+    return None

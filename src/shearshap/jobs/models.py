@@ -1,7 +1,9 @@
 """Models in files: each kind of file has one function that reads it."""
 
+import hashlib
 import importlib
 import importlib.util
+import inspect
 import os
 import re
 import secrets
@@ -10,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -22,6 +24,7 @@ from shearshap.jobs.places import (
     Url,
     all_files,
     errors_of,
+    exists,
     is_file,
     is_folder,
     local,
@@ -64,6 +67,8 @@ class LoadedModel:
     columns: tuple[str, ...] = ()  #: that it takes, by name; none: they are not known
     outputs: tuple[str, ...] = ()  #: names of all its outputs
     categories: bool = False  #: whether it takes text only as categories of the frame's library
+    hash: str = ""  #: of its files, as they were opened
+    helpers: tuple[str, ...] = ()  #: files of the modules beside it that it has imported
 
     @property
     def background(self) -> Mapping[str, Any] | None:
@@ -126,6 +131,10 @@ class ModelSource:
     #: text: a place, see `ACCEPTED`; anything else: the model itself
     model: Any = field(repr=False)
     trust: bool = False
+    #: the files of the modules that it imports, which are part of it; None: not known before it is
+    #: opened
+    helpers: tuple[str, ...] | None = None
+    hashed: bool = False  #: whether its files are hashed, for a large job
     key: str = field(default_factory=lambda: secrets.token_hex(8))  #: the same in other processes
 
     def open(self) -> LoadedModel:
@@ -136,12 +145,25 @@ class ModelSource:
                     if isinstance(self.model, str):
                         # as long as it is open: it may import modules when it is called, too
                         stack.enter_context(importing(self.model))
-                        with restore_cwd():
-                            model = open_model(self.model, trust=self.trust)
+                        model = self._opened(self.model)
                     else:
                         model = described(self.model, f"a {type(self.model).__name__}")
+                        model = replace(model, hash=_object_hash(self.model))
                     _OPEN[self.key] = (model, stack.pop_all())
             return _OPEN[self.key][0]
+
+    def _opened(self, text: str) -> LoadedModel:
+        """Return the model of a place, with the hash of the files that it was made of."""
+        before = place_hash(text) if self.hashed else ""
+        with restore_cwd():
+            model = open_model(text, trust=self.trust)
+        if not self.hashed:
+            return model
+        helpers = _imported_files(text) if self.helpers is None else self.helpers
+        if before != place_hash(text):
+            raise InputError(f"model: {model.name} was changed while it was opened; run it again")
+        content = " ".join([before, *map(_helper_hash, helpers)])
+        return replace(model, hash=_hash(content), helpers=helpers)
 
     def open_in_worker(self) -> LoadedModel:
         """Return the model; a process that is given it by a job closes those of earlier jobs."""
@@ -199,6 +221,89 @@ def restore_cwd() -> Iterator[None]:
 
 _FOLDERS: list[Path] = []
 """The folder to go back to, as often as there are blocks under way that will."""
+
+
+# What a model is made of
+
+
+def absolute_model(model: Any) -> Any:
+    """Return a model by a name that does not depend on the current folder, if it is a file."""
+    if not isinstance(model, str) or isinstance(place(model, "model"), Url):
+        return model
+    if Path(model).exists():
+        return str(Path(model).absolute())
+    file, separator, name = model.rpartition(":")
+    return f"{Path(file).absolute()}{separator}{name}" if Path(file).is_file() else model
+
+
+def place_hash(text: str) -> str:
+    """Return a hash of the content of a model's files, and of the name of a function in one."""
+    module, _, name = text.rpartition(":")
+    files = model_files(text)
+    if not files and module:
+        origin = Path(getattr(_spec(module), "origin", None) or "")
+        files = [origin] if origin.is_file() else []
+    is_file_name = exists(place(text, "model"))
+    content = " ".join(f"{file.name} {file_hash(file)}" for file in files) or module
+    return _hash(f"{content} {'' if is_file_name else name}")
+
+
+def file_hash(file: Place) -> str:
+    """Return the hash of a file's bytes."""
+    with errors_of(file, "model"), opened(file) as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _spec(module: str) -> Any:
+    """Return where a module would be imported from; None if there is none."""
+    with suppress(Exception):  # it may import a package, which may raise anything
+        return importlib.util.find_spec(module)
+    return None
+
+
+def _imported_files(text: str) -> tuple[str, ...]:
+    """Return the files of the modules beside a model's code that it has imported so far."""
+    folder = _code_folder(text)
+    if folder is None:
+        return ()
+    own = {file.resolve() for file in model_files(text) if isinstance(file, Path)}
+    modules = [sys.modules[name] for name in _modules_of(folder)]
+    files = {Path(str(module.__file__)).resolve() for module in modules} - own
+    # not what is installed there, say in a virtual environment
+    return tuple(
+        sorted(
+            str(file)
+            for file in files
+            if file.suffix == ".py" and "site-packages" not in file.parts
+        )
+    )
+
+
+def _helper_hash(path: str) -> str:
+    file = Path(path)
+    return f"{file.name} {file_hash(file) if file.is_file() else 'missing'}"
+
+
+def _object_hash(model: Any) -> str:
+    """Return a hash of what a model in memory is.
+
+    Its pickle would not do: of a torch module or a set it differs from process to process. What
+    tells such a model from another are its predictions, which a large job's manifest keeps too.
+    """
+    name = getattr(model, "__qualname__", type(model).__qualname__)
+    return _hash(f"{name} {_source(model)}")
+
+
+def _source(model: Any) -> str:
+    """Return the source of a function, if it can be had."""
+    try:
+        return inspect.getsource(model)
+    except (TypeError, OSError):  # no function, or one that was typed in
+        return ""
 
 
 def model_files(text: str) -> list[Place]:

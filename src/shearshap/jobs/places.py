@@ -302,6 +302,21 @@ def check_writable(folder: Place) -> None:
         remove(trial)
 
 
+def names_in(folder: Place) -> list[str]:
+    """Return the names of all files and folders in a folder, also hidden ones, sorted."""
+    if isinstance(folder, Path):
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    with _errors_in_words(folder):
+        system, path = _opened_system(folder)
+        found = system.get_file_info(FileSelector(path, allow_not_found=True))
+    return sorted(info.base_name for info in found)
+
+
+def absolute(place: Place) -> Place:
+    """Return the place by a name that does not depend on the current folder."""
+    return place.absolute() if isinstance(place, Path) else place
+
+
 def files_below(
     folder: Place, suffixes: Iterable[str], what: str = "data"
 ) -> list[tuple[Place, int]]:

@@ -5,10 +5,8 @@ columns of the parts. Those come from a fixed sample of the rows and are kept in
 that values depend neither on the number of workers nor on which of them explained what.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -28,7 +26,8 @@ from shearshap.data.background import (
 from shearshap.errors import InputError, ModelError, collect_warnings
 from shearshap.explainer import Explainer
 from shearshap.jobs import tables
-from shearshap.jobs.manifest import MANIFEST, PARTS, Manifest, PartHashes, Preparation, identity_of
+from shearshap.jobs.columns import InputColumns, Survey, common_schema, survey, unified
+from shearshap.jobs.manifest import MANIFEST, Manifest, Preparation, Run, identity_of
 from shearshap.jobs.models import LoadedModel, ModelSource, exits_as_errors, restore_cwd
 from shearshap.jobs.options import (
     Background,
@@ -39,28 +38,23 @@ from shearshap.jobs.options import (
     errors_with_files,
     parse_devices,
 )
-from shearshap.jobs.shards import (
-    InputColumns,
-    InputFile,
-    Shard,
-    Survey,
-    common_schema,
-    cut,
-    sample,
-    survey,
-    unified,
+from shearshap.jobs.places import (
+    exists,
+    files_below,
+    is_folder,
+    written_whole,
 )
-from shearshap.jobs.work import INTERACTIONS, ShardWork
+from shearshap.jobs.shards import InputFile, Shard, cut, in_parallel, sample, shard_sizes
+from shearshap.jobs.work import ShardWork
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
 from shearshap.result.calibration import Calibration
 from shearshap.result.explanation import Explanation
 from shearshap.result.text import no_such
-from shearshap.store import written_whole
 from shearshap.trees.model import has_trees
 from shearshap.trees.solver import COVERS, METHOD
 
-CONVERTED = "_input.parquet"  #: the rows of a CSV file, until the job is done
+CONVERTED = "_input-*.parquet"  #: the rows of a CSV file, until the run ends; * is the run's word
 BACKGROUND = "_background.parquet"  #: rows explained, of which a sample is the background
 
 CALIBRATED_ROWS = 256  #: rows of the sample that a calibration is fitted to
@@ -79,7 +73,7 @@ Answer = TypeVar("Answer")
 class Plan:
     """A job's files, read, its shards, and the work on them.
 
-    `make_plan` fills all fields; `open_files` leaves out the work and the parts that are finished.
+    `make_plan` fills all fields; `open_files` leaves out the work.
     """
 
     job: Options
@@ -93,7 +87,6 @@ class Plan:
     notes: list[str]
     background: Background = field(init=False)  #: once the types of columns are settled
     work: ShardWork = field(init=False)
-    finished: PartHashes = field(init=False)  #: of a folder
 
     @property
     def rows(self) -> int:
@@ -112,10 +105,33 @@ class Plan:
         """The rows of a job that writes a file, as the model is given them."""
         return self.columns.frame(self.data)
 
+    @property
+    def read(self) -> pa.Schema:
+        """The columns of the data that are read: for the model, to be written, and the labels."""
+        labels = () if self.job.label is None else (self.job.label,)
+        names = dict.fromkeys((*self.columns.schema.names, *self.carried.names, *labels))
+        schema = self.schema if self.job.large else self.data.schema
+        return pa.schema([schema.field(name) for name in names])
+
     def survey(self) -> Survey:
-        """Look at all cells on which the types of columns depend."""
-        files = [*self.files, self.background_file]
-        return survey([file for file in files if file is not None], self.columns)
+        """Look at all cells on which the types of columns depend; hash those of a large job."""
+        read = self.read if self.job.large else pa.schema([])
+        found = survey(self.shards, self.columns, read, self.carried.names)
+        if self.background_file is None:
+            return found
+        return found.beside(self._background_survey(), self.columns)
+
+    @property
+    def background_hash(self) -> str | None:
+        """The hash of the background's rows, if they are of a file."""
+        return None if self.background_file is None else self._background_survey().hashes[0]
+
+    def _background_survey(self) -> Survey:
+        assert self.background_file is not None
+        table = self.background_file.table
+        assert table is not None
+        schema = table.select(self.columns.schema.names).schema
+        return survey([Shard.from_table(table)], self.columns, schema, ())
 
     def settle(self, found: Survey) -> None:
         """Settle the types of columns, and with them the background."""
@@ -146,15 +162,8 @@ class Plan:
         device = device_of(parse_devices(self.job.device), worker=0)
         return Explainer(self.model.model, **self.explainer_options(), device=device)
 
-    def is_done(self, shard: Shard) -> bool:
-        """Return whether the files of a shard are there, as this job has written them."""
-        names = [shard.name]
-        if self.job.interactions:
-            names.append(f"{INTERACTIONS}/{shard.name}")
-        return all(self.finished.is_done(name) for name in names)
 
-
-def make_plan(job: Options, source: ModelSource) -> Plan:
+def make_plan(job: Options, source: ModelSource, run: Run | None = None) -> Plan:
     """Open a job's model and files, read or make the manifest of a folder, and return the plan."""
     call: dict[str, Any] = {
         "budget": job.budget,
@@ -164,36 +173,37 @@ def make_plan(job: Options, source: ModelSource) -> Plan:
         "interaction_index": job.interaction_index,
     }
     with exits_as_errors(job.model_name), restore_cwd():
-        plan = open_files(job, source.open())
+        plan = open_files(job, source.open(), run)
         Explainer(None, method=job.method, semivalue=job.semivalue).run(**call)  # checks them
-        manifest = _manifest(plan) if job.large else None
+        manifest = None if run is None else _manifest(plan)
 
     calibration = None
     if manifest is not None and manifest.preparation.calibration is not None:
         calibration = Calibration.from_dict(manifest.preparation.calibration)
     plan.work = ShardWork(
-        source=source,
+        source=replace(source, helpers=plan.model.helpers),
         options=plan.explainer_options(calibration),
         call=call,
         columns=plan.columns,
+        read=plan.read,
         carried=plan.carried,
         id_column=job.id_column,
         label=job.label,
         devices=parse_devices(job.device),
+        model_hash=plan.model.hash,
     )
     if manifest is not None:
         parts = dict(manifest.preparation.columns)
-        plan.work = replace(plan.work, out=job.out, key=manifest.key, part_columns=parts)
-        plan.finished = PartHashes(job.out / PARTS, manifest.key)
+        plan.work = replace(plan.work, out=job.out, run=run, key=manifest.key, part_columns=parts)
     return plan
 
 
 # The files
 
 
-def open_files(job: Options, model: LoadedModel) -> Plan:
+def open_files(job: Options, model: LoadedModel, run: Run | None = None) -> Plan:
     """Read a job's files, and find out which of their columns the model is given."""
-    files = _input_files(job, model)
+    files = _input_files(job, model, run)
     schema = common_schema(files)
     notes = []
     if len(schema) > 1 and not schema.names[0]:
@@ -217,7 +227,7 @@ def open_files(job: Options, model: LoadedModel) -> Plan:
         job,
         model,
         files,
-        cut(files, job.shard_rows if table is None else len(table)),
+        [Shard.from_table(table)] if table is not None else _shards(job, files),
         schema,
         _carried(job, schema if table is None else table.select(schema.names).schema),
         InputColumns.from_files(chosen, with_background, text=model.categories),
@@ -353,18 +363,19 @@ def _carried(job: Options, schema: pa.Schema) -> pa.Schema:
     return pa.schema([schema.field(name) for name in names])
 
 
-def _input_files(job: Options, model: LoadedModel) -> list[InputFile]:
+def _input_files(job: Options, model: LoadedModel, run: Run | None) -> list[InputFile]:
     """Return the files to explain: one that is read, or those of a folder, not yet read."""
     # columns named that the model does not take are ids, whose digits matter
     ids = {*job.unseen_columns} - {*model.columns, job.label}
-    if not job.large:
+    if run is None:
         table = tables.read(job.data, "data", text=model.text_columns, ids=ids)
         return [InputFile.from_table(table, job.data)]
-    if job.data.is_dir():
-        files = [InputFile.from_parquet(path, path) for path in _parquet_files(job.data)]
+    if is_folder(job.data):
+        places = [place for place, _ in files_below(job.data, (".parquet", ".pq"))]
+        files = list(in_parallel(lambda place: InputFile.from_parquet(place, place), places))
     elif job.data.suffix.lower() == ".csv":
         # every time: both the CSV file and a copy of an earlier run may have changed
-        path = job.out / CONVERTED
+        path = job.out / CONVERTED.replace("*", run.word)
         text = model.text_columns
         tables.convert_csv(job.data, path, text=text, ids=ids, group_rows=job.shard_rows)
         files = [InputFile.from_parquet(path, job.data)]
@@ -376,21 +387,14 @@ def _input_files(job: Options, model: LoadedModel) -> list[InputFile]:
     return files
 
 
-def _parquet_files(folder: Path) -> list[Path]:
-    """Return the Parquet files in a folder and below, sorted by path; links to folders count.
-
-    Hidden files and folders are left out, as by other readers.
-    """
-    found = []
-    seen = set()  # a link may lead back up, and every folder is read once
-    for place, folders, names in os.walk(folder, followlinks=True):
-        real = Path(place).resolve()
-        is_new = real not in seen
-        seen.add(real)
-        folders[:] = sorted(name for name in folders if is_new and name[0] not in "._")
-        paths = [Path(place, name) for name in names if is_new and name[0] not in "._"]
-        found += [path for path in paths if path.suffix.lower() in (".parquet", ".pq")]
-    return sorted(found)
+def _shards(job: Options, files: Sequence[InputFile]) -> list[Shard]:
+    """Return the shards of a large job: as its manifest has them, or new ones."""
+    path = job.out / MANIFEST
+    if not exists(path):
+        return cut(files, shard_sizes(files, job.shard_rows))
+    manifest = Manifest.load(path)
+    manifest.check_count(sum(sum(file.groups) for file in files), job.out)
+    return cut(files, manifest.sizes)
 
 
 def _calibrated(method: str | Method, calibration: Any) -> str | Method:
@@ -405,25 +409,38 @@ def _calibrated(method: str | Method, calibration: Any) -> str | Method:
 
 
 def _manifest(plan: Plan) -> Manifest:
-    """Return the manifest of the folder, which is made if there is none."""
+    """Return the manifest of the folder, which is made if there is none, after a look at all rows.
+
+    Of a manifest that is there, the rows must be those of now.
+    """
     job = plan.job
-    identity = identity_of(job, plan.files, plan.schema)
     path = job.out / MANIFEST
-    if path.exists():
-        manifest = Manifest.load(path)
-        manifest.check_same(identity, job.out)
-        preparation = manifest.preparation
-        plan.settle(Survey(tuple(preparation.gaps), preparation.categories))
-        _sample_background(plan, is_new=False)
-        plan.background = replace(plan.background, description=preparation.background)
-        _check_predictions(plan, preparation.predictions)
+    found = plan.survey()
+    pairs = zip(plan.shards, found.hashes, strict=True)
+    plan.shards = [replace(shard, hash=known) for shard, known in pairs]
+    identity = identity_of(job, plan.read, model=plan.model.hash, background=plan.background_hash)
+    if not exists(path):
+        plan.settle(found)
+        _sample_background(plan, is_new=True)
+        rows = [(shard.rows, shard.hash) for shard in plan.shards]
+        manifest = Manifest(identity, _prepared(plan, found), rows)
+        manifest.save(path)
         return manifest
 
-    found = plan.survey()
-    plan.settle(found)
-    _sample_background(plan, is_new=True)
-    manifest = Manifest(identity, _prepared(plan, found))
-    manifest.save(path)
+    manifest = Manifest.load(path)
+    manifest.check_same(identity, plan.shards, job.out)
+    preparation = manifest.preparation
+    plan.settle(Survey(tuple(preparation.gaps), preparation.categories))
+    _sample_background(plan, is_new=False)
+    plan.background = replace(plan.background, description=preparation.background)
+    _check_predictions(plan, preparation.predictions)
+    known = [
+        (shard.rows, shard.hash or before)  # some can be read that could not
+        for shard, (_, before) in zip(plan.shards, manifest.rows, strict=True)
+    ]
+    if known != manifest.rows:
+        manifest = replace(manifest, rows=known)
+        manifest.save(path)
     return manifest
 
 

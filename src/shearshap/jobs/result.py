@@ -1,7 +1,7 @@
 """The result of a job: what was done, in words and as facts for JSON."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,14 @@ from tqdm import tqdm
 from shearshap import __version__
 from shearshap.errors import InputError
 from shearshap.jobs.options import Options
-from shearshap.jobs.places import Place, size
+from shearshap.jobs.places import Place, reason, size
+from shearshap.jobs.plan import Plan, described
 from shearshap.jobs.shards import ShardResult
+from shearshap.jobs.values import write_html
+from shearshap.jobs.work import Block
+from shearshap.report.explained import page
 from shearshap.report.result import ROUNDING, Result, file_size
-from shearshap.result.cells import without_mirror
+from shearshap.result.cells import label_array, without_mirror
 from shearshap.result.explanation import Explanation
 from shearshap.result.importance import mean_sizes
 from shearshap.result.text import counted
@@ -170,3 +174,38 @@ def _largest_values(explanation: Explanation) -> list[str]:
 def _page(page: Place | None) -> str:
     """Return the report's place and size, "" if there is none."""
     return "" if page is None else f"{page}, {file_size(size(page))}, for a browser"
+
+
+def result_of(plan: Plan, block: Block, data: Any) -> Result:
+    """Return the result for a block's rows, of which `data` has all columns, under their ids."""
+    name = plan.job.id_column
+    labels = (
+        block.numbers
+        if name is None
+        else label_array(block.data[name].to_pandas(integer_object_nulls=True))
+    )
+    background = described(plan.background, block.explanation).description
+    return Result(
+        explanation=replace(
+            block.explanation,
+            index=labels,
+            index_name=name,
+            background=background,
+        ),
+        data=data,
+        model=plan.model.name,
+        background=background,
+        columns=tuple(plan.columns.schema.names),
+        notes=tuple(dict.fromkeys((*plan.notes, *block.explanation.notes))),
+        id_column=name,
+    )
+
+
+def report_of(job: Options, result: Result) -> Place:
+    """Write the report of a job, and return its file."""
+    try:
+        return write_html(page(result, facts(job, result)), job.page)
+    except OSError as error:
+        raise InputError(
+            f"report: {job.page} cannot be written: {reason(error)}; the values are in {job.out}"
+        ) from error

@@ -1,41 +1,45 @@
-"""The rows of a job: files, the shards that they are cut into, and the types of their columns.
+"""The rows of a job: files, the shards that they are cut into, and how shards are read.
 
-a.parquet   row group 0   rows 0 to 99,999         shard 0: rows 0 to 49,999
-                                                   shard 1: rows 50,000 to 99,999
+a.parquet   row group 0   rows 0 to 99,999         shard 0: rows 0 to 65,535
+                                                   shard 1: rows 65,536 to 99,999
             row group 1   rows 100,000 to 119,999  shard 2: all of them
 b.parquet   row group 0   ...                      shard 3: ...
 
 In a folder of parts each becomes a part: part-000000.parquet, part-000001.parquet and so on, in the
-order of the rows. A job that writes a file has one shard, a table in memory.
-
-Shards are read apart, but a column must not be whole numbers in one shard and floating ones in the
-next because a value is missing there, or have other categories. So types and categories are found
-for all files, and the background, before the first shard is explained.
+order of the rows. Of many small row groups or files, neighbours become one shard. A job that writes
+a file has one shard, a table in memory.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from pathlib import Path
-from typing import Any
+from itertools import groupby
+from typing import TypeVar
 
-import pandas as pd
 import pyarrow as pa
 from pyarrow import types
 from pyarrow.parquet import ParquetFile
 
 from shearshap.errors import InputError
-from shearshap.jobs.places import Place
+from shearshap.jobs.places import Place, opened
 from shearshap.jobs.tables import READ_ERRORS, check_names, is_index
 from shearshap.result.text import counted
 
 SHARD_ROWS = 1 << 16  #: rows of a shard at most: what is done again if a worker dies
+MANY = 256  #: shards; beyond that, neighbours are merged
+MAX_SHARDS = 1_000_000  #: whose names sort in the order of the rows
 READ_BYTES = 1 << 25  #: bytes of a table's cells that are read at once, at eight a cell
 MAX_ROWS = 1 << 14  #: rows that are explained at once: kriging takes about 20 kB for each
 MIN_ROWS = 16
 BUFFER = 1 << 20  #: bytes of a column's file that are read at once
+READERS = 8  #: files that are read at the same time
 SAMPLED_SHARDS = 16  #: shards that a sample is taken from, at most
-MAX_CATEGORIES = 100_000  #: of a column at most: it is more likely a text or an id
+MAX_NAMED = 3  #: files of a shard that a message names
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 class UnreadableError(InputError):
@@ -43,18 +47,49 @@ class UnreadableError(InputError):
 
 
 @dataclass(frozen=True)
-class Shard:
-    """Some rows of a row group of a Parquet file, or all rows of a table in memory."""
+class Piece:
+    """Some rows of a row group of a Parquet file."""
 
-    number: int  #: its place among all shards, in the order of the rows
-    path: Path
+    path: Place
     group: int  #: the row group in the file
     start: int  #: its first row in the row group
     rows: int
+    file_row: int  #: the number of its first row in the file
+    source: Place  #: the name that the user knows: of a CSV file that was converted, its own
+
+    def first(self, rows: int) -> "Piece":
+        """Return the first of its rows."""
+        return replace(self, rows=rows)
+
+    def after(self, rows: int) -> "Piece":
+        """Return the rows behind the first of them."""
+        return replace(
+            self,
+            start=self.start + rows,
+            rows=self.rows - rows,
+            file_row=self.file_row + rows,
+        )
+
+    def goes_on(self, other: "Piece") -> bool:
+        """Return whether it is of the same row group."""
+        return (self.path, self.group) == (other.path, other.group)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Rows that follow each other in the files, or all rows of a table in memory."""
+
+    number: int  #: its place among all shards, in the order of the rows
     first_row: int  #: the number of its first row among all rows of the job
-    file_row: int  #: the same in its file
-    source: Path  #: the name that the user knows: of a CSV file that was converted, its own
+    rows: int
+    pieces: tuple[Piece, ...] = ()
+    hash: str | None = None  #: of its rows when the run began; None: they could not be read
     table: pa.Table | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> "Shard":
+        """Return all rows of a table."""
+        return cls(0, 0, len(table), table=table)
 
     @property
     def name(self) -> str:
@@ -64,9 +99,20 @@ class Shard:
     @property
     def place(self) -> str:
         """Where its rows are, in words; rows are counted from 0."""
-        last = self.file_row + self.rows - 1
-        words = f"rows {self.file_row:,} to {last:,} of {self.source}"
-        return words if self.source != self.path else f"{words} (row group {self.group})"
+        files = [list(pieces) for _, pieces in groupby(self.pieces, lambda each: each.path)]
+        words = [_place(pieces) for pieces in files[:MAX_NAMED]]
+        if len(files) > MAX_NAMED:
+            words.append(f"of {counted(len(files) - MAX_NAMED, 'more file')}")
+        return " and ".join(words)
+
+
+def _place(pieces: Sequence[Piece]) -> str:
+    """Return where rows of one file are, in words."""
+    first, last = pieces[0], pieces[-1]
+    end = last.file_row + last.rows - 1
+    words = f"rows {first.file_row:,} to {end:,} of {first.source}"
+    is_own_group = len(pieces) == 1 and first.source == first.path
+    return f"{words} (row group {first.group})" if is_own_group else words
 
 
 @dataclass(frozen=True)
@@ -75,17 +121,16 @@ class ShardResult:
 
     shard: Shard
     rows: int = 0  #: that are written
-    hashes: tuple[tuple[str, str], ...] = ()  #: of the files written, by name
     seconds: float = 0.0
     evaluations: int = 0  #: of the model
     attempt: int = 1
     worker: str = ""  #: in words: host and process
-    node: str = ""  #: the machine that it ran on: the host's name, or what Ray calls the node
+    node: str = ""  #: the machine that it ran on
     peak_bytes: int = 0  #: the most memory that the worker's process has held so far
     notes: tuple[str, ...] = ()  #: for people
     error: str | None = None  #: why its part is not written
     again: bool = True  #: of an error: whether another attempt may succeed
-    node_fault: bool = False  #: of an error: whether it is the node's, and not the shard's
+    node_fault: bool = False  #: of an error: whether it is the machine's, and not the shard's
 
 
 # Files
@@ -95,15 +140,14 @@ class ShardResult:
 class InputFile:
     """A file to explain: Parquet, as its footer describes it, or a table in memory."""
 
-    path: Any  #: a `Place`
-    source: Any  #: the name that the user knows
+    path: Place
+    source: Place  #: the name that the user knows
     groups: tuple[int, ...]  #: the rows of each row group
     schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
-    footer: str = ""  #: its hash, which changes with almost any cell
     table: pa.Table | None = None
 
     @classmethod
-    def from_parquet(cls, path: Path, source: Path) -> "InputFile":
+    def from_parquet(cls, path: Place, source: Place) -> "InputFile":
         """Read a file's footer, but for its facts about columns: pyarrow aborts at damaged ones."""
         try:
             with _opened(path) as file:
@@ -116,7 +160,7 @@ class InputFile:
         check_names(schema.names, path, "data")
         for name in filter(is_index, schema.names):
             schema = schema.remove(schema.get_field_index(name))
-        return cls(path, source, sizes, schema, _footer_hash(path))
+        return cls(path, source, sizes, schema)
 
     @classmethod
     def from_table(cls, table: pa.Table, path: Place) -> "InputFile":
@@ -125,46 +169,102 @@ class InputFile:
             (each.name, pa.null() if table[each.name].null_count == len(table) else each.type)
             for each in table.schema
         ]
-        return cls(path, path, (len(table),), pa.schema(fields), table=table)
+        return cls(path, path, (len(table),), pa.schema(fields), table)
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """Its row groups."""
+        pieces = []
+        row = 0
+        for group, rows in enumerate(self.groups):
+            pieces.append(Piece(self.path, group, 0, rows, row, self.source))
+            row += rows
+        return pieces
 
 
-def _footer_hash(path: Path) -> str:
-    """Return the hash of the end of a Parquet file: ..., the footer, its size, PAR1."""
-    with path.open("rb") as file:
-        file.seek(-8, 2)
-        size = int.from_bytes(file.read(4), "little")
-        file.seek(-8 - size, 2)
-        return sha256(file.read(size)).hexdigest()
-
-
-def _opened(path: Path) -> Any:
+@contextmanager
+def _opened(path: Place) -> Iterator[ParquetFile]:
     """Open a Parquet file so that a large row group is read bit by bit."""
-    return ParquetFile(path, buffer_size=BUFFER, page_checksum_verification=True)
+    with (
+        opened(path) as content,
+        ParquetFile(content, buffer_size=BUFFER, page_checksum_verification=True) as file,
+    ):
+        yield file
 
 
-def cut(files: Sequence[InputFile], shard_rows: int) -> list[Shard]:
-    """Return the shards of files, each of at most so many rows of one row group."""
-    shards: list[Shard] = []
-    before = 0  # rows of the files before
-    for file in files:
-        file_row = 0
-        for group, rows in enumerate(file.groups):
-            for start in range(0, rows, shard_rows):
-                shard = Shard(
-                    number=len(shards),
-                    path=file.path,
-                    group=group,
-                    start=start,
-                    rows=min(shard_rows, rows - start),
-                    first_row=before + file_row + start,
-                    file_row=file_row + start,
-                    source=file.source,
-                    table=file.table,
-                )
-                shards.append(shard)
-            file_row += rows
-        before += file_row
+# Shards
+
+
+def shard_sizes(files: Sequence[InputFile], shard_rows: int) -> list[int]:
+    """Return the rows of each shard, at most so many.
+
+    They are those of a row group, or of a part of one. Of more than `MANY`, neighbours are merged.
+    """
+    sizes = [
+        min(shard_rows, rows - start)
+        for file in files
+        for rows in file.groups
+        for start in range(0, rows, shard_rows)
+    ]
+    if len(sizes) <= MANY:
+        return sizes
+    most = min(shard_rows, -(-sum(sizes) // MANY))
+    merged = [0]
+    for size in sizes:
+        if merged[-1] and merged[-1] + size > most:
+            merged.append(0)
+        merged[-1] += size
+    return merged
+
+
+def cut(files: Sequence[InputFile], sizes: Sequence[int]) -> list[Shard]:
+    """Return the shards of files, which have so many rows together."""
+    if len(sizes) > MAX_SHARDS:
+        raise InputError(
+            f"shard_rows: expected at most {MAX_SHARDS:,} shards, got {len(sizes):,}; try a larger "
+            "--shard-rows"
+        )
+    left = deque(piece for file in files for piece in file.pieces if piece.rows)
+    shards = []
+    first_row = 0
+    for number, size in enumerate(sizes):
+        shards.append(Shard(number, first_row, size, _taken(left, size)))
+        first_row += size
     return shards
+
+
+def _taken(left: deque[Piece], rows: int) -> tuple[Piece, ...]:
+    """Take so many rows from the pieces that are left."""
+    pieces = []
+    while rows:
+        piece = left.popleft()
+        if piece.rows > rows:
+            left.appendleft(piece.after(rows))
+            piece = piece.first(rows)
+        pieces.append(piece)
+        rows -= piece.rows
+    return tuple(pieces)
+
+
+def read_together(shards: Sequence[Shard]) -> list[list[Shard]]:
+    """Return shards in runs of those that share row groups, which are then read only once."""
+    runs: list[list[Shard]] = []
+    for shard in shards:
+        before = runs[-1][-1].pieces[-1:] if runs else ()
+        if before and shard.pieces and before[0].goes_on(shard.pieces[0]):
+            runs[-1].append(shard)
+        else:
+            runs.append([shard])
+    return runs
+
+
+def in_parallel(call: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
+    """Yield what a function that waits for files returns for each item, in their order."""
+    pool = ThreadPoolExecutor(READERS)
+    try:
+        yield from pool.map(call, items)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 # Rows
@@ -180,28 +280,38 @@ def batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator[pa.Tabl
     if shard.table is not None:
         yield shard.table.select(list(columns))
         return
-    at = 0  # in the row group
-    end = shard.start + shard.rows
     try:
-        with _opened(shard.path) as file:
-            # in large row groups, those before the shard are read too, which costs little beside
-            # explaining
-            pieces = file.iter_batches(rows, row_groups=[shard.group], columns=list(columns))
-            for piece in pieces:
-                first = max(at, shard.start)
-                last = min(at + len(piece), end)
-                if first < last:
-                    table = pa.Table.from_batches([piece.slice(first - at, last - first)])
-                    yield table.replace_schema_metadata(None)
-                at += len(piece)
-                if at >= end:
-                    return
+        for path, pieces in groupby(shard.pieces, lambda piece: piece.path):
+            with _opened(path) as file:
+                for piece in pieces:
+                    yield from _rows_of_piece(file, piece, columns, rows)
     except READ_ERRORS as error:
         reason = " ".join(str(error).split())
         raise UnreadableError(f"data: {shard.place} cannot be read: {reason}") from error
-    raise UnreadableError(
-        f"data: {shard.place} cannot be read: the row group has {counted(at, 'row')}; the file is "
-        "damaged, or was changed while it was read"
+
+
+def _rows_of_piece(
+    file: ParquetFile, piece: Piece, columns: Sequence[str], rows: int
+) -> Iterator[pa.Table]:
+    """Yield some rows of a row group.
+
+    Those before them in the row group are read, too, which costs little beside explaining.
+    """
+    at = 0  # in the row group
+    end = piece.start + piece.rows
+    if piece.group < file.metadata.num_row_groups:
+        for batch in file.iter_batches(rows, row_groups=[piece.group], columns=list(columns)):
+            first = max(at, piece.start)
+            last = min(at + len(batch), end)
+            if first < last:
+                table = pa.Table.from_batches([batch.slice(first - at, last - first)])
+                yield table.replace_schema_metadata(None)
+            at += len(batch)
+            if at >= end:
+                return
+    raise pa.ArrowInvalid(
+        f"the row group has {counted(at, 'row')}; the file is damaged, or was changed while it was "
+        "read"
     )
 
 
@@ -249,7 +359,7 @@ def _rows_at(shard: Shard, columns: Sequence[str], positions: Sequence[int]) -> 
     start = 0
     for table in batches(shard, columns, read_at_once(len(columns))):
         # categories may be texts in another file
-        plain = pa.table({name: _decoded(table[name]) for name in table.column_names})
+        plain = pa.table({name: decoded(table[name]) for name in table.column_names})
         inside = [at - start for at in positions if start <= at < start + len(table)]
         # typed, since a list without numbers has no type
         pieces.append(plain.take(pa.array(inside, pa.int64())))
@@ -257,185 +367,11 @@ def _rows_at(shard: Shard, columns: Sequence[str], positions: Sequence[int]) -> 
     return pa.concat_tables(pieces, promote_options="permissive")
 
 
-# Types of columns
-
-
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """Return the type of the values of categories, and any other type as it is."""
     return kind.value_type if types.is_dictionary(kind) else kind
 
 
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column with values for categories."""
     return column.cast(plain_type(column.type))
-
-
-def in_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Return a column, with values for categories, in the type that it has in all shards."""
-    if column.type == kind:
-        return column
-    # whole numbers beyond 2^53 are rounded, as pandas does beside missing ones
-    return _decoded(column).cast(kind, safe=not types.is_floating(kind))
-
-
-def common_schema(files: Sequence[InputFile]) -> pa.Schema:
-    """Return the columns that all files have, each in a type that holds those of every file."""
-    first = files[0]
-    for file in files:
-        different = sorted({*file.schema.names} ^ {*first.schema.names})
-        if different:
-            raise InputError(
-                f"data: {first.source} and {file.source} have different columns "
-                f"({', '.join(different[:5])}); all files of a job need the same"
-            )
-    return unified([file.schema for file in files], "data: the files")
-
-
-def unified(schemas: Sequence[pa.Schema], what: str) -> pa.Schema:
-    """Return the columns of the first schema, in types that hold the values of all schemas."""
-    plain = [pa.schema([(each.name, plain_type(each.type)) for each in one]) for one in schemas]
-    try:
-        return pa.unify_schemas(plain, promote_options="permissive")
-    except pa.ArrowException as error:
-        raise InputError(f"{what} have columns of different types: {error}") from error
-
-
-@dataclass(frozen=True)
-class Survey:
-    """The facts about all cells on which a column's type depends."""
-
-    gaps: tuple[str, ...]  #: columns of whole numbers or truth values, of which one is missing
-    categories: dict[str, list[Any]]  #: of columns
-
-
-@dataclass(frozen=True, eq=False)
-class InputColumns:
-    """The columns that the model is given, and how to make a frame of them."""
-
-    schema: pa.Schema  #: their types, for all shards and the background
-    coded: tuple[str, ...] = ()  #: columns that are categories to the model
-    ordered: tuple[str, ...] = ()  #: columns whose categories are ordered, as in low < high
-    #: columns of truth values in which some are missing, which pandas has no type for
-    objects: tuple[str, ...] = ()
-    categories: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-
-    @classmethod
-    def from_files(
-        cls, schema: pa.Schema, files: Sequence[InputFile], *, text: bool = False
-    ) -> "InputColumns":
-        """Return the columns of a schema that all files have, the background's too.
-
-        Those that are categories in one of the files are so in all. With `text`, all text is
-        categories.
-        """
-        fields = []
-        coded = []
-        ordered = []
-        for column in schema:
-            name = column.name
-            kind = column.type
-            fields.append((name, pa.float64() if types.is_null(kind) else kind))
-            kinds = _file_types(files, name)
-            if any(map(_is_category, kinds)) or (text and _is_text(kind)):
-                coded.append(name)
-            if all(getattr(each, "ordered", False) for each in kinds):
-                ordered.append(name)
-        return cls(pa.schema(fields), tuple(coded), tuple(ordered))
-
-    def settled(self, survey: Survey) -> "InputColumns":
-        """Return the columns with what a survey of all rows has found."""
-        gaps = [each for each in self.schema if each.name in survey.gaps]
-        whole = [each.name for each in gaps if types.is_integer(each.type)]
-        fields = [
-            (each.name, pa.float64() if each.name in whole else each.type)  # as pandas has it
-            for each in self.schema
-        ]
-        return replace(
-            self,
-            schema=pa.schema(fields),
-            objects=tuple(each.name for each in gaps if types.is_boolean(each.type)),
-            categories=survey.categories,
-        )
-
-    def frame(self, table: pa.Table) -> Any:
-        """Return rows as a frame of pandas; raise if a cell does not fit the column."""
-        try:
-            arrays = [in_type(table[each.name], each.type) for each in self.schema]
-        except pa.ArrowException as error:
-            raise InputError(f"data: the types of the columns have changed: {error}") from error
-        frame = pa.table(arrays, schema=self.schema).to_pandas()
-        for name in self.objects:
-            frame[name] = frame[name].astype(object)
-        for name, kinds in self.categories.items():
-            cells = pd.Categorical(frame[name], list(kinds), ordered=name in self.ordered)
-            if cells.isna().sum() > frame[name].isna().sum():
-                raise InputError(
-                    f"data: column {name!r} holds categories that were not there when the job began"
-                )
-            frame[name] = cells
-        return frame
-
-
-def _file_types(files: Sequence[InputFile], name: str) -> list[pa.DataType]:
-    """Return the types of a column, without those of files in which it has no values."""
-    kinds = [file.schema.field(name).type for file in files]
-    return [kind for kind in kinds if not types.is_null(kind)]
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(types.is_string(kind) or types.is_large_string(kind))
-
-
-def _is_category(kind: pa.DataType) -> bool:
-    """Return whether a type is of categories, of the kinds that a manifest can hold."""
-    if not types.is_dictionary(kind):
-        return False
-    value = kind.value_type
-    return _is_text(value) or bool(types.is_integer(value) or types.is_floating(value))
-
-
-def survey(files: Sequence[InputFile], columns: InputColumns) -> Survey:
-    """Read the columns in which a missing value changes the type, and those of categories.
-
-    Rows that cannot be read are left out: an error is reported when they are explained.
-    """
-    # the types in which pandas has no missing values
-    doubtful = [
-        each.name
-        for each in columns.schema
-        if types.is_integer(each.type) or types.is_boolean(each.type)
-    ]
-    gaps: set[str] = set()
-    categories: dict[str, dict[Any, None]] = {name: {} for name in columns.coded}
-    for file in files:
-        for group in cut([file], max(file.groups)):
-            undecided = [name for name in doubtful if name not in gaps]
-            read = list(dict.fromkeys([*undecided, *columns.coded]))
-            try:
-                for table in batches(group, read, read_at_once(len(read))) if read else ():
-                    gaps.update(name for name in undecided if table[name].null_count)
-                    for name, known in categories.items():
-                        _add_categories(known, table[name], name)
-            except UnreadableError:
-                continue
-
-    listed = {}
-    for name, known in categories.items():
-        # a model may have been trained on the codes of categories, so their order in the files
-        # counts; text has none
-        has_order = all(map(types.is_dictionary, _file_types(files, name)))
-        listed[name] = list(known) if has_order else sorted(known)
-    return Survey(tuple(name for name in doubtful if name in gaps), listed)
-
-
-def _add_categories(known: dict[Any, None], column: pa.ChunkedArray, name: str) -> None:
-    """Add the categories of a column's cells to those known, in the order in which they come."""
-    if types.is_dictionary(column.type):
-        found = [kind for chunk in column.chunks for kind in chunk.dictionary.to_pylist()]
-    else:
-        found = column.unique().to_pylist()
-    known.update((kind, None) for kind in found if kind is not None)
-    if len(known) > MAX_CATEGORIES:
-        raise InputError(
-            f"data: column {name!r} has more than {MAX_CATEGORIES:,} different texts, which are "
-            "too many to be categories; leave it out with --drop, or encode it"
-        )

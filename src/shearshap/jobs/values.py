@@ -14,9 +14,9 @@ from shearshap import __version__
 from shearshap.data.display import CellDisplay
 from shearshap.data.frames import as_frame
 from shearshap.errors import InputError
+from shearshap.jobs.columns import InputColumns
 from shearshap.jobs.manifest import MANIFEST
 from shearshap.jobs.places import Place, is_file, opened, place, reason, written_whole
-from shearshap.jobs.shards import InputColumns
 from shearshap.jobs.tables import METADATA, check_in, check_place, interactions_beside
 from shearshap.report import Page, render
 from shearshap.report.explained import page
