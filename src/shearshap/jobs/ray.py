@@ -9,6 +9,7 @@ The driver chooses the node of each worker, so a shard can be tried on another, 
 left out. A worker's process is the job's own, and ends with it.
 """
 
+import math
 import os
 import socket
 import time
@@ -141,7 +142,7 @@ class _Actors:
     def __post_init__(self) -> None:
         # in a list, or Ray would unpickle the work with the arguments, where errors end the actor
         self.work = [self.ray.put(self.work)]
-        self.listed = 0.0
+        self.listed = -math.inf  # when the nodes were
         self.slots: dict[str, int] = {}  #: by node
         self.ids: dict[str, str] = {}  #: what Ray calls the nodes
 
@@ -153,6 +154,9 @@ class _Actors:
             self.slots = {name: count for name, count in slots.items() if count}
             self.ids = {name: node["NodeID"] for name, node in alive.items()}
             self.listed = time.monotonic()
+            for worker in [each for each in self.workers if each.attempt is None]:
+                if worker.node not in self.slots:
+                    self.end(worker)
         return self.slots
 
     def _slots(self, resources: Mapping[str, float]) -> int:
@@ -222,12 +226,20 @@ class _Actors:
         for handle in done:
             worker = awaited[handle]
             if worker.attempt is None:
-                worker.ready = None  # if it could not start, its first attempt says why
+                self._check_started(worker)
                 continue
             report = self._report(worker, worker.attempt)
             attempt = worker.attempt
             worker.task = worker.attempt = None
             yield attempt, report
+
+    def _check_started(self, worker: _Worker) -> None:
+        """Note that a worker has started; if it could not, its first attempt says why."""
+        try:
+            self.ray.get(worker.ready)
+        except self.ray.exceptions.RayError:
+            self.listed = -math.inf  # its node may be gone, which is no fault of a shard
+        worker.ready = None
 
     def _report(self, worker: _Worker, attempt: Attempt) -> ShardResult:
         """Return the report of an attempt; a worker that has died is forgotten."""
@@ -235,6 +247,7 @@ class _Actors:
             report: ShardResult = self.ray.get(worker.task)
         except self.ray.exceptions.RayError as error:
             self.end(worker)
+            self.listed = -math.inf  # its node may have died with it
             report = crash_report(attempt, worker="Ray", how=_first_line(error))
             if getattr(error, "actor_init_failed", False):
                 report = replace(report, error=_unopened(error), node_fault=True)
