@@ -171,7 +171,7 @@ class SharedOptions:
         INPUT(
             metavar="FILE",
             help="The rows: a CSV or Parquet file; for shear explain, also a folder of Parquet "
-            "files. All files may be URLs, such as s3://bucket/rows.csv.",
+            "files. Files and folders may be URLs, such as s3://bucket/rows.csv.",
         ),
     ]
     background: Annotated[
