@@ -26,7 +26,6 @@ same in each run.
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from collections import Counter
@@ -236,5 +235,4 @@ def _print(change: Change, texts: Mapping[Path, str], more: str = "") -> None:
 
 
 if __name__ == "__main__":
-    os.nice(5)
     main()

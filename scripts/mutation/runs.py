@@ -98,9 +98,9 @@ class Folder:
             names = Path(home) / "names.json"
             more = {"COVERAGE_PROCESS_START": str(settings), RECORD: str(names)}
             log = self.names.with_suffix(".log")
-            run_pytest(tree, [name, "-m", MARKS], more, log, RECORD_LIMIT)
-            if not names.exists():
-                sys.exit(f"{name}: pytest did not run; see {log}")
+            status = run_pytest(tree, [name, "-m", MARKS], more, log, RECORD_LIMIT)
+            if status not in (0, 1):
+                sys.exit(f"{name}: pytest did not finish; see {log}")
             merged = CoverageData(str(self.coverage))
             for part in sorted(data.iterdir()):
                 found = CoverageData(str(part))

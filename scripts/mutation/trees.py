@@ -29,7 +29,7 @@ def run_pytest(
     """Run pytest in a tree, and return its status; None if it took longer than the limit."""
     places = [tree / "src", tree / "lab" / "src", Path(__file__).parents[1]]
     environment = {**os.environ, **more, "CI": "1", "PYTHONPATH": os.pathsep.join(map(str, places))}
-    plugins = ["-p", "mutation.plugin", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    plugins = ["-p", "mutation.plugin", "-n", "0", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", *plugins, *arguments]
     with (
         log.open("w") as file,
