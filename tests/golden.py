@@ -10,7 +10,7 @@ matrix products), so that only a change of the numbers shows, not a change of th
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,35 +36,38 @@ FIELDS = (
 
 Numbers = dict[str, NDArray[np.float64]]
 Methods = Mapping[str, Any]
+Questions = Mapping[str, Callable[[], Explanation]]
 
 
-def numbers(methods: Methods) -> Numbers:
-    """Return every golden number of some methods, by case, method and field."""
+def questions(methods: Methods) -> Questions:
+    """Return what some methods are asked, by names that begin with theirs."""
+    found = {}
+    for name, method in methods.items():
+        of_models = _model_questions(method, stops=name != "auto")
+        for case, question in (*_game_questions(method), *of_models):
+            found[f"{name}/{case}"] = question
+    return found
+
+
+def numbers(asked: Questions, fields: Iterable[str] = FIELDS) -> Numbers:
+    """Return every golden number, by question and field.
+
+    What a method cannot do (a budget too small, no intervals) is left out.
+    """
     found: Numbers = {}
     torch.set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for case, explanation in _cases(methods):
-            for name in FIELDS:
+        for case, question in asked.items():
+            try:
+                explanation = question()
+            except (BudgetError, MethodError):
+                continue
+            for name in fields:
                 field = getattr(explanation, name)
                 if field is not None:
                     found[f"{case}/{name}"] = np.asarray(field, dtype=np.float64)
     return found
-
-
-def _cases(methods: Methods) -> Iterator[tuple[str, Explanation]]:
-    """Yield explanations by name; what a method cannot do (a budget too small, no intervals) is left out."""
-    for name, method in methods.items():
-        for case, asked in _questions(name, method):
-            try:
-                yield f"{name}/{case}", asked()
-            except (BudgetError, MethodError):
-                continue
-
-
-def _questions(name: str, method: Any) -> Iterator[tuple[str, Any]]:
-    yield from _game_questions(method)
-    yield from _model_questions(method, stops=name != "auto")
 
 
 def _game_questions(method: Any) -> Iterator[tuple[str, Any]]:
@@ -91,7 +94,7 @@ def _model_questions(method: Any, *, stops: bool) -> Iterator[tuple[str, Any]]:
     rng = np.random.default_rng(0)
     rows, train = rng.normal(size=(7, 9)), rng.normal(size=(40, 9))
     groups = {"block": [0, 1, 2], "pair": [3, 4]}
-    step = Explainer(_stepwise, ("mean", train), method=method, seed=3)
+    step = Explainer(steps, ("mean", train), method=method, seed=3)
     averaged = replace(step, background=train[:3])
     smooth = Explainer(Smooth(), ("median", train), method=method, groups=groups, seed=4)
     yield "steps", lambda: step(rows, budget=150)
@@ -104,7 +107,7 @@ def _model_questions(method: Any, *, stops: bool) -> Iterator[tuple[str, Any]]:
         yield "smooth network, tol", lambda: smooth(rows, budget=60, tol=0.01)
 
 
-def _stepwise(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def steps(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """A model that jumps, with two outputs: sums of products of steps, one column at a time."""
     step = [(rows[:, column] > 0.2 * column - 0.8) * 1.0 for column in range(rows.shape[1])]
     total = sum(((column % 3) - 0.7) * step[column] for column in range(len(step)))
@@ -137,36 +140,39 @@ class Smooth(nn.Module):
         return total / (1 + total * total).sqrt()
 
 
-def differences(methods: Methods, file: Path, tolerance: float) -> list[str]:
-    """Return where some methods differ from a file, a line each."""
-    now = numbers(methods)
+def differences(asked: Questions, file: Path, tolerance: float) -> list[str]:
+    """Return where answers differ from a file, a line each."""
     with np.load(file) as kept:
-        before = {name: kept[name] for name in kept if name.split("/")[0] in methods}
+        before = {name: kept[name] for name in kept if name.rpartition("/")[0] in asked}
+    now = numbers(asked, {name.rpartition("/")[2] for name in before})
     lines = [f"{name}: missing" for name in before.keys() - now.keys()]
     for name, then in before.items():
         if name not in now:
             continue
         same = then.shape == now[name].shape
-        close = same and np.allclose(
-            now[name], then, rtol=tolerance, atol=tolerance, equal_nan=True
-        )
+        # standard errors may be much smaller than values; exact ones are rounding alone
+        size = np.abs(then, where=np.isfinite(then), out=np.zeros_like(then)).max(initial=0.0)
+        room = tolerance * np.clip(size, 1e-6, 1.0)
+        close = same and np.allclose(now[name], then, rtol=tolerance, atol=room, equal_nan=True)
         if not close:
-            size = (
-                np.abs(now[name] - then).max()
-                if same
-                else f"shape {now[name].shape} of {then.shape}"
-            )
-            lines.append(f"{name}: {size}")
+            lines.append(f"{name}: {_difference(now[name], then)}")
     return sorted(lines)
 
 
-def main(methods: Methods, file: Path, words: list[str]) -> None:
+def _difference(now: NDArray[np.float64], then: NDArray[np.float64]) -> str:
+    if now.shape != then.shape:
+        return f"shape {now.shape} of {then.shape}"
+    differ = now != then
+    return f"{np.abs(now[differ] - then[differ]).max()}"
+
+
+def main(asked: Questions, file: Path, words: list[str], fields: Iterable[str] = FIELDS) -> None:
     """Write a file of golden numbers, or compare with it."""
     if words == ["write"]:
-        np.savez_compressed(file, **numbers(methods))  # type: ignore[arg-type]
+        np.savez_compressed(file, **numbers(asked, fields))  # type: ignore[arg-type]
         print(f"{len(np.load(file).files)} arrays in {file}")
     elif words == ["check"]:
-        found = differences(methods, file, TOLERANCE)
+        found = differences(asked, file, TOLERANCE)
         print("\n".join(found) or "all equal")
         sys.exit(bool(found))
     else:
@@ -174,4 +180,4 @@ def main(methods: Methods, file: Path, words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(METHODS, FILE, sys.argv[1:])
+    main(questions(METHODS), FILE, sys.argv[1:])
