@@ -98,7 +98,7 @@ def _against_background_rows() -> Iterator[Way]:
 def _given_the_present() -> Iterator[Way]:
     rows = LEVELS[:4]
     for kind in ("copula", "gaussian", "empirical"):
-        background = Conditional(LEVELS, kind=kind, samples=20)  # type: ignore[arg-type]
+        background = Conditional(LEVELS, kind=kind, samples=20)
         plain = Explainer(smooth, background, seed=2)
         some = replace(plain, method="kriging")
         yield f"given the present, {kind}", partial(plain, rows)
@@ -118,7 +118,7 @@ def _of_other_kinds() -> Iterator[Way]:
     yield "a game", partial(explain_game, table, **asked)  # type: ignore[arg-type]
     for index in ("SII", "STII", "FSII"):
         order = partial(plain, ROWS[:3], budget=200, interactions=3)
-        yield index, partial(order, interaction_index=index)  # type: ignore[arg-type]
+        yield index, partial(order, interaction_index=index)
 
 
 WAYS = dict(
