@@ -18,6 +18,7 @@ from typing import Self
 
 import pytest
 
+from clock import join
 from shearshap.errors import InputError
 from shearshap.jobs import tables
 from shearshap.jobs.columns import InputColumns, survey
@@ -48,7 +49,7 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self.pipe.close()
         self.process.kill()
-        self.process.join()
+        join(self.process)
 
     def error(self, read: Read, content: bytes, suffix: str) -> str:
         """Return why a file is refused, or "" if it is read; fail if that ends the process."""
@@ -67,7 +68,7 @@ class Reader:
 
     def _death(self) -> str:
         """Return what the process died of, and start another."""
-        self.process.join()
+        join(self.process)
         code = self.process.exitcode
         assert code is not None
         self.__exit__()

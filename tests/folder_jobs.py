@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typer.testing import CliRunner, Result
 
+from clock import PATIENCE
 from shearshap.cli import app
 from shearshap.jobs import Job, Outcome
 
@@ -136,7 +137,7 @@ def refusal(*words: object, out: str = "values/") -> str:
 
 def wait_for(happens: Callable[[], object]) -> None:
     """Wait until something happens; a busy machine may take long."""
-    end = time.monotonic() + 180
+    end = time.monotonic() + PATIENCE
     while not happens():
         assert time.monotonic() < end
         time.sleep(0.02)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from clock import join
 from shearshap import Explainer
 from shearshap.engine.plan import MAX_SMALL_EQUATIONS, one_thread, threads_for
 from shearshap.methods.kriging.method import ComplementPairs
@@ -25,7 +26,7 @@ def in_new_thread() -> int:
     numbers: list[int] = []
     thread = Thread(target=lambda: numbers.append(torch.get_num_threads()))
     thread.start()
-    thread.join()
+    join(thread)
     return numbers[0]
 
 

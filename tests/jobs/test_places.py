@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from buckets import Bucket
+from clock import PATIENCE, join
 from shearshap.errors import InputError
 from shearshap.jobs import places
 from shearshap.jobs.places import (
@@ -318,8 +319,8 @@ def test_other_processes_read_the_same_url(bucket: Bucket, method: str) -> None:
     answers = context.Queue()
     process = context.Process(target=read_in_process, args=(url, answers))
     process.start()
-    assert answers.get(timeout=60) == b"rows"
-    process.join()
+    assert answers.get(timeout=PATIENCE) == b"rows"
+    join(process)
 
 
 def test_same_place_by_other_names(bucket: Bucket, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clock import join
 from games import all_coalitions, exact_shares
 from shearshap import CompletionEndpoint, Explainer, InputError, ModelError
 
@@ -77,7 +78,7 @@ def _url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_address[1]}/v1"
     server.shutdown()
     server.server_close()
-    thread.join()
+    join(thread)
 
 
 def test_an_answer_against_all_coalitions(url: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from clock import PATIENCE, join
 from shearshap import CompletionEndpoint, Explainer, Explanation, InputError, ModelError
 
 KEY = "sk-Never/Shown+1"
@@ -74,7 +75,7 @@ class Served:
     def close(self) -> None:
         self.server.shutdown()
         self.server.server_close()
-        self.thread.join()
+        join(self.thread)
 
 
 @pytest.fixture(name="serve")
@@ -293,7 +294,7 @@ def test_replies_that_do_not_end(serve: Serve, starts: bool) -> None:
                 handler.wfile.write(b" ")  # often enough for a limit on the time between two pieces
             except OSError:
                 return
-        is_over.wait()
+        is_over.wait(PATIENCE)
 
     asked = serve(slow)
     text = failure(CompletionEndpoint(asked.url, "m", KEY, timeout=0.1))

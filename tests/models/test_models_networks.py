@@ -16,13 +16,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from clock import PATIENCE
 from games import Floats, network
 from shearshap import Explainer, InputError, ModelError, ShearWarning
 from shearshap.models.networks import eval_mode
 
 ROWS = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)).double()
 ZEROS = torch.zeros(4).double()
-PATIENCE = 60  #: seconds until a thread that waits in vain fails
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
@@ -477,7 +477,7 @@ def test_one_module_is_explained_in_two_threads(training: bool) -> None:
     with ThreadPoolExecutor(2) as threads:
         answers = [threads.submit(explained) for _ in range(2)]
     for answer in answers:
-        np.testing.assert_array_equal(answer.result(), wanted)
+        np.testing.assert_array_equal(answer.result(PATIENCE), wanted)
     assert all(mode is training for mode in modes(net))
 
 

@@ -4,7 +4,6 @@ import json
 import re
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from hypothesis import HealthCheck, Phase, settings
 from prometheus_client.parser import text_string_to_metric_families
 
 import browser
+from clock import PATIENCE, join
 from folder_jobs import wait_for
 from shearshap import Auto, Explainer, Explanation
 from shearshap.jobs import Job
@@ -93,13 +93,12 @@ def listening(app: Any) -> Iterator[str]:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [port]})
         thread.start()
-        while not server.started:
-            time.sleep(0.01)
+        wait_for(lambda: server.started)
         try:
             yield f"http://127.0.0.1:{port.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join()
+            join(thread)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +109,7 @@ def address(prepared: Prepared) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def client(address: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address, timeout=30) as client:
+    with httpx.Client(base_url=address, timeout=PATIENCE) as client:
         yield client
 
 
@@ -209,7 +208,10 @@ def test_one_of_several_outputs_is_chosen_by_name_or_number(tmp_path: Path) -> N
         tmp_path / "rows.csv", index=False
     )
     served = prepare(job(tmp_path, model=f"{tmp_path / 'two.py'}:predict", background="mean"))
-    with listening(make_app(served)) as place, httpx.Client(base_url=place) as client:
+    with (
+        listening(make_app(served)) as place,
+        httpx.Client(base_url=place, timeout=PATIENCE) as client,
+    ):
         row = {"a": 5.0, "b": 1.0}
         every = explained(client, row)
         assert every["outputs"] == served.outputs
@@ -395,7 +397,10 @@ def labelled(folder: Path) -> Iterator[httpx.Client]:
     frame.to_csv(folder / "customers.csv", index=False)
     given = job(folder, data=folder / "customers.csv", background="median")
     served = prepare(replace(given, id_column="customer", title="Who leaves?"))
-    with listening(make_app(served)) as place, httpx.Client(base_url=place) as client:
+    with (
+        listening(make_app(served)) as place,
+        httpx.Client(base_url=place, timeout=PATIENCE) as client,
+    ):
         yield client
 
 
@@ -425,13 +430,13 @@ def test_requests_beyond_the_limit_are_told_to_come_back(
     explain = prepared.explain
 
     def when_let(*given: Any) -> Explanation:
-        gate.wait(60)
+        assert gate.wait(PATIENCE)
         return explain(*given)
 
     monkeypatch.setattr(prepared, "explain", when_let)
     with (
         listening(make_app(prepared, Limits(requests=3))) as place,
-        httpx.Client(base_url=place, timeout=60) as client,
+        httpx.Client(base_url=place, timeout=PATIENCE) as client,
         ThreadPoolExecutor() as pool,
     ):
         open_now = [pool.submit(explained, client, rows[0]) for _ in range(3)]
@@ -439,7 +444,7 @@ def test_requests_beyond_the_limit_are_told_to_come_back(
         assert client.get("/healthz").status_code == 200
         refused = client.post("/explain", json={"rows": rows[:1]})
         gate.set()
-        assert [len(each.result()["explanations"]) for each in open_now] == [1, 1, 1]
+        assert [len(each.result(PATIENCE)["explanations"]) for each in open_now] == [1, 1, 1]
     assert refused.status_code == 503
     assert refused.headers["retry-after"] == "1"
     assert "expected at most 3 requests at the same time" in problem(refused)
@@ -448,7 +453,7 @@ def test_requests_beyond_the_limit_are_told_to_come_back(
 def test_a_slow_body_is_given_up(prepared: Prepared) -> None:
     with listening(make_app(prepared, Limits(seconds=0.2))) as place:
         host, _, port = place.removeprefix("http://").partition(":")
-        with socket.create_connection((host, int(port)), timeout=10) as client:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as client:
             head = "POST /explain HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
             client.sendall(f'{head}Content-Length: 100\r\n\r\n{{"rows"'.encode())
             answer = client.recv(4096)
@@ -462,7 +467,7 @@ def test_a_slow_body_is_given_up(prepared: Prepared) -> None:
 def guarded(prepared: Prepared) -> Iterator[httpx.Client]:
     with (
         listening(make_app(prepared, token=TOKEN)) as place,
-        httpx.Client(base_url=place) as client,
+        httpx.Client(base_url=place, timeout=PATIENCE) as client,
     ):
         yield client
 
@@ -795,8 +800,10 @@ def test_a_link_leads_back_to_the_row_and_its_changes(
     driver.execute_script(CHANGE, cell(driver, "loans"), "40")
     driver.execute_script(CHANGE, cell(driver, "pay"), "")
     wait_for(lambda: all(name in driver.current_url for name in ("loans", "pay")))
-    time.sleep(0.5)  # longer than the page waits before it asks for a new prediction
-    wait_for(lambda: not driver.execute_script('return document.body.matches(".busy")'))
+    row = labelled.get("/rows?offset=42&limit=1").json()["rows"][0]
+    (changed,) = explained(labelled, row | {"loans": 40, "pay": None})["explanations"]
+    wanted = pytest.approx(changed["prediction"][0], abs=0.06)
+    wait_for(lambda: number(prediction(driver)) == wanted)
     shown = prediction(driver)
     link = driver.current_url
 
