@@ -37,10 +37,16 @@ def predict(frame):
         maybe_die(node)
     if (HERE / "slow").exists():
         time.sleep(0.05)
-    if (HERE / "bad").exists() and (frame["a"] == float((HERE / "bad").read_text())).any():
+    if has_row(frame, "endless"):
+        time.sleep(600)
+    if has_row(frame, "bad"):
         raise RuntimeError("cannot score this")
     a, b, c, k = (frame[name].to_numpy(dtype=float) for name in "abck")
     return a * b * c + np.sin(b) * k + np.where(frame["s"] == "x", a * c, b)
+
+
+def has_row(frame, name):
+    return (HERE / name).exists() and (frame["a"] == float((HERE / name).read_text())).any()
 
 
 def maybe_die(node):
@@ -57,7 +63,7 @@ def maybe_die(node):
             continue
         os.kill(os.getpid(), signal.SIGKILL)
 """
-"""A model that waits, fails or kills its worker, or hangs on a node, if files beside it say so."""
+"""A model that waits, fails or kills its worker, or hangs at a row or on a node, if files beside it say so."""
 
 WORDS = (
     "--model", "score.py:predict", "--data", "rows", "--id", "id", "--keep", "k",

@@ -55,6 +55,12 @@ def started(*words: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+def make_slow() -> None:
+    """Let a job last until it is ended, however slow this process is."""
+    Path("slow").touch()
+    Path("endless").write_text(str(table()["a"].iloc[-1]))
+
+
 # Processes
 
 
@@ -82,7 +88,7 @@ def test_a_worker_that_is_killed(undisturbed: pd.DataFrame) -> None:
 def test_a_run_that_is_killed_and_damaged_comes_out_as_another(undisturbed: pd.DataFrame) -> None:
     """A worker and the driver are killed at random moments, and what they leave is damaged."""
     rng = random.Random(0)
-    Path("slow").touch()
+    make_slow()
     driver = started("--workers", "2")
     wait_for(lambda: len(log()) > 1)
     with pytest.raises(InputError, match=rf"another run is using .*process {driver.pid} on"):
@@ -101,6 +107,7 @@ def test_a_run_that_is_killed_and_damaged_comes_out_as_another(undisturbed: pd.D
     part.write_bytes(content)
 
     Path("slow").unlink()
+    Path("endless").unlink()
     again = explained()
     assert again.rows + again.rows_before == ROWS
     assert GROUP <= again.rows < ROWS
@@ -117,7 +124,7 @@ def test_a_run_that_is_killed_and_damaged_comes_out_as_another(undisturbed: pd.D
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["an import", "workers that start", "a shard"])
 def test_a_signal_leaves_no_traceback(moment: str) -> None:
-    Path("slow").touch()
+    make_slow()
     driver = started("--workers", "2")
     if moment == "an import":
         wait_for(lambda: "libtorch" in Path(f"/proc/{driver.pid}/maps").read_text())
