@@ -15,10 +15,10 @@ from typer.testing import CliRunner, Result
 
 from buckets import Bucket
 from explain_command import done, explain, refusal
-from folder_jobs import save_onnx
+from folder_jobs import save_onnx, write_rows
 from shearshap.cli import app
 from shearshap.errors import InputError
-from shearshap.jobs import Job, models
+from shearshap.jobs import Job, LocalProcesses, models
 from shearshap.jobs.models import open_model
 from shearshap.jobs.options import BackgroundOption
 from shearshap.jobs.places import place
@@ -205,7 +205,105 @@ def test_names_of_folders_are_not_names_of_files(filled: Bucket) -> None:
 def test_right_to_remove_is_not_needed(filled: Bucket) -> None:
     filled.deny("s3:DeleteObject")
     explained(filled, out=f"{filled.url}/out/values.parquet")
-    assert written_by(filled) == ["out/.shear-may-write", "out/values.parquet"]
+    assert written_by(filled) == ["out/.may-write.partial", "out/values.parquet"]
+
+
+# Folders of parts
+
+
+@pytest.fixture
+def many(filled: Bucket, here: Path) -> Bucket:
+    """A bucket that also has a folder of rows, in six row groups."""
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(96, 4)), columns=list("abcd"))
+    write_rows(here / "rows", frame)
+    for file in (here / "rows").iterdir():
+        filled.put(f"in/rows/{file.name}", file.read_bytes())
+    return filled
+
+
+def parts(bucket: Bucket, *words: object) -> str:
+    """Explain a folder of rows in a bucket."""
+    url = f"{bucket.url}/in"
+    background = ("--background", f"mean:{url}/train.csv")
+    words = (*background, *OPTIONS, *words)
+    return done(f"{url}/model.onnx", f"{url}/rows", *words, out=f"{bucket.url}/values/")
+
+
+def test_folder_of_parts_in_a_bucket_goes_on(many: Bucket, here: Path) -> None:
+    summary = parts(many, "--interactions", "--report")
+    assert f"written to  {many.url}/values, 6 parts" in summary
+    names = [f"part-{number:06}.parquet" for number in range(6)]
+    beside = ["_log.jsonl", "_manifest.json", "_report.html"]
+    every = [*(f"_interactions/{name}" for name in names), *beside, *names]
+    assert written_by(many) == [f"values/{name}" for name in every]
+
+    done("model.onnx", "rows", "--background", "mean:rows.csv", *OPTIONS, out="values/")
+    found = pd.concat([parquet(many, f"values/{name}") for name in names], ignore_index=True)
+    pd.testing.assert_frame_equal(found, pd.read_parquet(here / "values"))
+
+    many.client.delete_object(Bucket=many.name, Key="values/part-000002.parquet")
+    many.put("values/_interactions/part-000004.parquet", "damaged")
+    assert "32 explained, 64 done before" in parts(many, "--interactions", "--report")
+    assert written_by(many) == [f"values/{name}" for name in every]
+    log = many.get("values/_log.jsonl").decode().splitlines()
+    assert [json.loads(line)["shard"] for line in log] == [*names, names[2], names[4]]
+
+
+@pytest.mark.slow
+def test_workers_in_processes_of_their_own_read_and_write_a_bucket(many: Bucket) -> None:
+    url = many.url
+    job = Job(
+        model=f"{url}/in/model.onnx",
+        data=f"{url}/in/rows.csv",
+        background=f"mean:{url}/in/train.csv",
+        out=f"{url}/values/",
+        shard_rows=16,
+    )
+    outcome = job.run(executor=LocalProcesses(workers=1), progress=False, log=f"{url}/log.jsonl")
+    assert (outcome.rows, outcome.parts) == (40, 3)
+    assert written_by(many) == [
+        "log.jsonl",
+        "values/_manifest.json",
+        *(f"values/part-{number:06}.parquet" for number in range(3)),
+    ]
+
+
+def test_bucket_for_parts_is_looked_at_before_any_work(many: Bucket) -> None:
+    many.deny("s3:PutObject")
+    out = f"{many.url}/values"
+    message = refused(many, data="rows", out=f"{out}/")
+    assert message.startswith(f"out: {out} cannot be written to: access denied (")
+    message = refused(many, data="rows", out="s3://no-such-bucket-here/values/")
+    assert message.startswith("out: s3://no-such-bucket-here/values cannot be written to: there is")
+    many.deny("s3:*")
+    message = refusal("no model", "rows", out=f"{out}/")
+    assert message.startswith(f"out: {out} cannot be read: access denied (")
+    many.allow()
+
+    theirs = many.put("theirs/x.txt", "theirs")
+    message = refused(many, data="rows", out=f"{many.url}/theirs/")
+    assert message.startswith(f"out: {many.url}/theirs is not the folder of a large job, and not e")
+    message = refused(many, "--log", theirs, data="rows", out=f"{out}/")
+    assert message.startswith(f"log: {theirs} already exists, and was not written by shear; choose")
+    rows = f"{many.url}/in/rows"
+    message = refused(many, data=rows, out=f"{rows}/values/")
+    assert message.startswith(f"out: {rows}/values is in the folder of the data explained; choose")
+    message = refused(many, data=rows, out=f"{many.url}/in/")
+    assert message.startswith(f"out: {many.url}/in holds the data explained, {rows}; choose anoth")
+
+
+def test_rows_that_cannot_be_read_are_told(many: Bucket) -> None:
+    many.deny("s3:GetObject")
+    rows = f"{many.url}/in/rows"
+    message = refusal("model.onnx", rows, "--background", "mean:rows.csv", out="values/")
+    first = f"{rows}/first.parquet"
+    assert message == f"data: {first} cannot be read: access denied (GetObject)"
+
+
+def test_right_to_remove_is_not_needed_for_parts(many: Bucket) -> None:
+    many.deny("s3:DeleteObject")
+    for explained in ("96 explained", "0 explained"):
+        assert explained in parts(many)
 
 
 # What is not there, or refused
@@ -373,3 +471,15 @@ def test_keys_in_urls_are_nowhere_in_what_is_written(
         assert "KEYKEY" not in text
         assert "S3CRET" not in text
     assert all(f"s3://***@{filled.name}" in text for text in shown)
+
+
+def test_keys_in_urls_are_nowhere_in_a_folder_of_parts(many: Bucket) -> None:
+    url = f"s3://KEYKEY:S3CRET@{many.name}"
+    words = ("--background", f"mean:{url}/in/train.csv", *OPTIONS, "--report")
+    done(f"{url}/in/model.onnx", f"{url}/in/rows", *words, out=f"{url}/values/")
+    for key in written_by(many):
+        content = many.get(key)
+        assert b"KEYKEY" not in content
+        assert b"S3CRET" not in content
+    # another key opens the same job
+    assert "0 explained, 96 done before" in parts(many, "--report")

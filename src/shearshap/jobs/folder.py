@@ -29,12 +29,14 @@ from shearshap.jobs.options import REPORT, Options
 from shearshap.jobs.places import (
     Place,
     Url,
+    check_writable,
     errors_of,
     exists,
     is_file,
     is_folder,
     names_in,
     opened,
+    place,
     remove,
     written_whole,
 )
@@ -67,7 +69,10 @@ def run_folder(
 ) -> Outcome:
     """Explain the rows of a job, or those that are left, and write a part for each shard."""
     started = time.perf_counter()
-    log = job.out / LOG if log is None else log
+    if log is None:
+        log = job.out / LOG
+    elif log != STDERR:
+        log = place(log, "log")
     _check_folder_job(job, read, log)
     run = Run(job.out)
     with _folder(job, run):
@@ -167,44 +172,56 @@ def _check_folder_job(job: Options, read: FilesRead, log: Place | str) -> None:
             "overwrite is for a file; choose an empty folder, or the same job's folder"
         )
     read = list(read)
-    if isinstance(job.model, str) and Path(job.model).is_dir():
-        read.append(("the model", Path(job.model)))
+    if isinstance(job.model, str) and is_folder(model := place(job.model, "model")):
+        read.append(("the model", model))
     check_apart(job.out, "out", read)
-    if isinstance(log, Url):
+    if log in (STDERR, job.out / LOG):
         return
-    is_device = Path(log).exists() and not Path(log).is_file() and not Path(log).is_dir()
+    log = place(log, "log")
     # /dev/null, for one, has nothing to lose
-    if log not in (STDERR, job.out / LOG) and not is_device:
-        check_place(Path(log), "log", [*read, ("the parts", job.out)])
+    is_device = exists(log) and not is_file(log) and not is_folder(log)
+    if not is_device:
+        check_place(log, "log", [*read, ("the parts", job.out)])
 
 
 @contextmanager
 def _folder(job: Options, run: Run) -> Iterator[None]:
     """Make the folder of the parts; if the job cannot begin, leave no trace of it."""
     out = job.out
-    if is_file(out) or (out.suffix.lower() in WRITTEN and not is_folder(out)):
-        raise InputError(f"out: {out} is a file; a large job writes a folder of parts")
-    is_new = not exists(out)
+    with errors_of(out, "out"):
+        if is_file(out) or (out.suffix.lower() in WRITTEN and not is_folder(out)):
+            raise InputError(f"out: {out} is a file; a large job writes a folder of parts")
+        is_new = not exists(out)
     if isinstance(out, Path):
         with errors_of(out, "out", "created"):
             out.mkdir(exist_ok=True)
-    present = names_in(out)
-    if MANIFEST not in present:
-        _check_empty(out, present)
-    run.check_free()
+    with errors_of(out, "out"):
+        present = names_in(out)
+        if MANIFEST not in present:
+            _check_empty(out, present)
+        run.check_free()
     try:
+        with errors_of(out, "out", "written to"):
+            check_writable(out)
         yield
     finally:
-        if run.is_current():
-            _remove_left_overs(run)
-            remove(out / RUN)
-        remove(out / CONVERTED.replace("*", run.word))
-        if is_new and MANIFEST not in names_in(out):
-            for name in filter(_is_ours, names_in(out)):
-                remove(out / name)
-            if isinstance(out, Path):
-                with suppress(OSError):  # of another run that has begun meanwhile
-                    out.rmdir()
+        with suppress(PermissionError):  # of a store that lets nothing be removed
+            _tidy(run, is_new=is_new)
+
+
+def _tidy(run: Run, *, is_new: bool) -> None:
+    """Remove what a run needs no more; if the job could not begin, all of it."""
+    out = run.out
+    if run.is_current():
+        _remove_left_overs(run)
+        remove(out / RUN)
+    remove(out / CONVERTED.replace("*", run.word))
+    if is_new and MANIFEST not in names_in(out):
+        for name in filter(_is_ours, names_in(out)):
+            remove(out / name)
+        if isinstance(out, Path):
+            with suppress(OSError):  # of another run that has begun meanwhile
+                out.rmdir()
 
 
 def _check_empty(out: Place, present: Sequence[str]) -> None:

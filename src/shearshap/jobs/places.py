@@ -65,7 +65,7 @@ S3_REASONS = {
     "NO_SUCH_KEY": (errno.ENOENT, "there is no such object"),
 }
 SPACE = 65536  #: bytes that a disk must have left
-TRIAL = ".shear-may-write"  #: an object that shows that others can be written
+TRIAL = ".may-write.partial"  #: an object that shows that others can be written
 CHUNK = 1 << 24  #: bytes that are copied at once
 MAX_REASON = 300  #: characters of another library's message that are repeated
 

@@ -23,7 +23,7 @@ from pyarrow import types
 from pyarrow.parquet import ParquetFile
 
 from shearshap.errors import InputError
-from shearshap.jobs.places import Place, opened
+from shearshap.jobs.places import Place, opened, reason
 from shearshap.jobs.tables import READ_ERRORS, check_names, is_index
 from shearshap.result.text import counted
 
@@ -156,7 +156,7 @@ class InputFile:
                 groups = range(metadata.num_row_groups)
                 sizes = tuple(metadata.row_group(at).num_rows for at in groups)
         except READ_ERRORS as error:
-            raise InputError(f"data: {path} cannot be read: {error}") from error
+            raise InputError(f"data: {path} cannot be read: {reason(error)}") from error
         check_names(schema.names, path, "data")
         for name in filter(is_index, schema.names):
             schema = schema.remove(schema.get_field_index(name))
@@ -286,8 +286,7 @@ def batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator[pa.Tabl
                 for piece in pieces:
                     yield from _rows_of_piece(file, piece, columns, rows)
     except READ_ERRORS as error:
-        reason = " ".join(str(error).split())
-        raise UnreadableError(f"data: {shard.place} cannot be read: {reason}") from error
+        raise UnreadableError(f"data: {shard.place} cannot be read: {reason(error)}") from error
 
 
 def _rows_of_piece(
