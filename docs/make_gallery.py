@@ -27,9 +27,8 @@ import pandas as pd
 import torch
 from matplotlib.axes import Axes
 from PIL import Image
-from torch import nn
 
-from shearshap import Conditional, Explainer, Explanation, Prompt, importance, patches, plots
+from shearshap import Conditional, Explainer, Explanation, importance, plots
 from shearshap_lab import data, networks
 
 DOCS = Path(__file__).parent
@@ -60,10 +59,11 @@ def main() -> None:
 
 
 @cache
-def first_block(page: str) -> dict:
-    """Run the first block of a how-to page, and return the names that it defines."""
+def names_of(page: str, blocks: int = 1) -> dict:
+    """Run the first blocks of a how-to page, and return the names that they define."""
     text = (DOCS / "howto" / page).read_text(encoding="utf-8")
-    code = text.split("```python\n")[1].split("```")[0]
+    parts = text.split("```python\n")[1 : 1 + blocks]
+    code = "".join(part.split("```")[0] for part in parts)
     names: dict = {}
     exec(compile(code, page, "exec"), names)
     return names
@@ -84,7 +84,7 @@ def write_plot(name: str, ax: Axes) -> None:
 @cache
 def tumours() -> Explanation:
     """Return the explanation of the tutorial's 100 rows."""
-    explanation: Explanation = first_block("../tutorial.md")["explanation"]
+    explanation: Explanation = names_of("../tutorial.md")["explanation"]
     return explanation
 
 
@@ -163,34 +163,11 @@ def wine_explanation() -> Explanation:
 # Digits: pictures
 
 
-@cache
-def digits() -> tuple[torch.Tensor, Explanation, np.ndarray]:
-    """Return pictures, an explanation of ten classes by patches, and the patches."""
-    from sklearn.datasets import load_digits
-
-    loaded = load_digits()
-    pictures = torch.tensor(loaded.images, dtype=torch.float32)[:, None] / 16
-    labels = torch.tensor(loaded.target)
-    torch.manual_seed(0)
-    network = nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 10)
-    )
-    optimiser = torch.optim.Adam(network.parameters(), lr=0.02)
-    for _ in range(40):
-        optimiser.zero_grad()
-        nn.functional.cross_entropy(network(pictures[200:]), labels[200:]).backward()
-        optimiser.step()
-
-    squares = patches(8, 8, size=2)
-    names = [str(digit) for digit in range(10)]
-    explainer = Explainer(network, 0, groups=squares, scale="probability", output_names=names)
-    return pictures[:10], explainer(pictures[:10]), squares
-
-
 def digit() -> Axes:
     """Draw a two, a three and a five, and beside each what makes it one digit or another."""
-    pictures, explanation, squares = digits()
-    return plots.image(explanation, pictures, mask=squares, row=[2, 3, 5])
+    names = names_of("images.md", blocks=2)
+    pictures, squares = names["pictures"][:20], names["squares"]
+    return plots.image(names["explanation"], pictures, mask=squares, row=[2, 3, 5])
 
 
 # Churn: one customer against two backgrounds
@@ -198,7 +175,7 @@ def digit() -> Axes:
 
 def churn_explanation(choice: str) -> Explanation:
     """Return the explanation of the risky customer on the page about backgrounds."""
-    names = first_block("background.md")
+    names = names_of("background.md")
     return Explainer(names["model"], (choice, names["train"]), output="churned")(names["risky"])
 
 
@@ -207,7 +184,7 @@ def churn_explanation(choice: str) -> Explanation:
 
 def needed_features() -> Axes:
     """Draw the importance on the page about it."""
-    names = first_block("needed-features.md")
+    names = names_of("needed-features.md")
     return plots.bar(
         importance(
             names["model"],
@@ -224,7 +201,7 @@ def needed_features() -> Axes:
 
 def flat() -> Axes:
     """Draw the values of the flat on the page about features that move together, both ways."""
-    names = first_block("conditional.md")
+    names = names_of("conditional.md")
     backgrounds = {
         "against background rows": names["train"],
         "if features move together": Conditional(names["train"]),
@@ -240,7 +217,7 @@ def flat() -> Axes:
 
 def hierarchy() -> Axes:
     """Draw the features of a house in their groups, and the groups below them."""
-    names = first_block("hierarchies.md")
+    names = names_of("hierarchies.md")
     groups = {
         "place": dict.fromkeys(["street", "district"]),
         "building": {"size": dict.fromkeys(["rooms", "area"]), "age": None, "heating": None},
@@ -258,7 +235,7 @@ def hierarchy() -> Axes:
 @cache
 def text_explanation() -> Explanation:
     """Return an explanation of sentences by their words, from a tiny BERT."""
-    names = first_block("text.md")
+    names = names_of("text.md")
     explainer = Explainer(
         (names["model"], names["tokenizer"]),
         groups="words",
@@ -276,7 +253,7 @@ def text_explanation() -> Explanation:
 
 
 PLOTS: dict[str, Callable[[], Axes]] = {
-    "readme": lambda: first_block("../../README.md") and plt.gca(),
+    "readme": lambda: names_of("../../README.md") and plt.gca(),
     "tutorial-waterfall": lambda: plots.waterfall(tumours(), row=0),
     "tutorial-beeswarm": lambda: plots.beeswarm(tumours(), max_features=8),
     "waterfall": lambda: plots.waterfall(census_explanation(), row=ROW),
@@ -304,7 +281,7 @@ PLOTS: dict[str, Callable[[], Axes]] = {
     "image": digit,
     "text": lambda: plots.text(text_explanation()),
     "words": lambda: plots.bar(text_explanation()),
-    "data": lambda: plots.bar(first_block("data.md")["worth"]),
+    "data": lambda: plots.bar(names_of("data.md")["worth"]),
 }
 
 
@@ -361,14 +338,7 @@ def explained_report(folder: Path) -> Path:
 
 def explained_answer(folder: Path) -> Path:
     """Return the page about an answer of a language model."""
-    names = first_block("language-models.md")
-    homes = names["homes"]
-    documents = [f"{name} lives in {home}." for name, home in homes.items()]
-    prompt = Prompt(
-        "{documents} Where is {name}?", {"documents": documents, "name": "Cleo"}, separator=" "
-    )
-    model = (names["model"], names["tokenizer"])
-    explanation = Explainer(model, groups="documents")(prompt, answer=" Lima")
+    explanation: Explanation = names_of("language-models.md", blocks=2)["explanation"]
     return explanation.to_html(folder / "answer.html", title="Why Lima?")
 
 
