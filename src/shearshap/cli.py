@@ -703,6 +703,24 @@ def serve(
             show_default="1,000",
         ),
     ] = 1_000,
+    max_bodies: Annotated[
+        int,
+        LIMITS(
+            min=1,
+            metavar="N",
+            help="Bytes of all requests at the same time; further ones get 503.",
+            show_default="16,777,216",
+        ),
+    ] = 16 << 20,
+    max_connections: Annotated[
+        int,
+        LIMITS(
+            min=1,
+            metavar="N",
+            help="Open connections, with and without requests.",
+            show_default="1,100",
+        ),
+    ] = 1_100,
     timeout: Annotated[
         float,
         LIMITS(
@@ -735,6 +753,8 @@ def serve(
         evaluations=max_evaluations,
         requests=max_requests,
         seconds=timeout,
+        bodies=max_bodies,
+        connections=max_connections,
     )
     service = Service(job=job, host=host, port=port, token=token, limits=limits, sample=sample)
     service.run(typer.echo)

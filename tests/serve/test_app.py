@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import schemathesis
 import uvicorn
@@ -23,8 +24,8 @@ from prometheus_client.parser import text_string_to_metric_families
 import browser
 from clock import PATIENCE, join
 from folder_jobs import wait_for
-from shearshap import Auto, Explainer, Explanation
-from shearshap.jobs import Job
+from shearshap import Auto, Explainer, Explanation, InputError, ModelError
+from shearshap.jobs import Job, tables
 from shearshap.serve import Limits
 from shearshap.serve.app import make_app, page
 from shearshap.serve.prepared import Prepared, prepare
@@ -314,7 +315,7 @@ def hostile(row: dict[str, Any]) -> dict[str, Any]:
         "too many digits": (with_cell("age", "9" * 5000), 400, "error parsing the body"),
         "null": (with_cell("age", "null"), 422, "got null"),
         "half a character": (with_cell("city", r'"\ud800"'), 422, r"got '\ud800'"),
-        "what the model refuses": (with_cell("city", '"Atlantis"'), 422, "there is no such city"),
+        "what the model refuses": (with_cell("city", '"Atlantis"'), 422, "rows: the model fails on them; the log of the service says why, at error "),
         "deep": (b'{"rows": ' + b"[" * 9_000 + b"]" * 9_000 + b"}", (400, 422), ""),
         "no JSON": (b"rows=1", 422, "the body is not valid JSON: Expecting value"),
         "empty": (b"", 422, "Field required"),
@@ -341,6 +342,67 @@ def test_a_hostile_body_is_refused_in_plain_words(
     assert words in problem(answer)
     assert len(answer.content) < 3_000
     explained(client, rows[0])  # and the service lives
+
+
+def quoting(error: Exception) -> InputError:
+    """An error of ours that repeats the text of another one."""
+    quoted = InputError(f"background: it cannot be read: {error}")
+    quoted.__cause__ = error
+    return quoted
+
+
+SECRET = "/srv/models/password.txt"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ModelError(f"the model failed: FileNotFoundError: {SECRET}"), 422),
+        (quoting(OSError(SECRET)), 422),
+        (OSError(f"{SECRET}\nERROR forged"), 500),
+    ],
+)
+def test_what_goes_wrong_inside_is_in_the_log_alone(
+    prepared: Prepared,
+    rows: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    status: int,
+) -> None:
+    def fail(*_: Any) -> Explanation:
+        raise error
+
+    monkeypatch.setattr(prepared, "explain", fail)
+    with listening(make_app(prepared)) as place:
+        answers = [httpx.post(f"{place}/explain", json={"rows": rows[:1]}) for _ in range(2)]
+    numbers = []
+    for answer in answers:
+        assert answer.status_code == status
+        assert SECRET not in answer.text
+        numbers += re.findall(
+            r"the log of the service says why, at error ([0-9a-f]{8})$", problem(answer)
+        )
+    assert len(set(numbers)) == 2
+    for number in numbers:
+        (line,) = (each for each in caplog.messages if number in each)
+        assert SECRET in line
+        assert "\n" not in line
+
+
+def test_what_is_wrong_with_rows_is_said(
+    prepared: Prepared, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Explanation:
+        raise InputError("rows: column 'pay' has no finite numbers")
+
+    monkeypatch.setattr(prepared, "explain", fail)
+    with listening(make_app(prepared)) as place, httpx.Client(base_url=place) as client:
+        answer = client.post("/explain", json={"rows": rows[:1]})
+    assert answer.status_code == 422
+    assert (
+        problem(answer) == "rows: the model rejects them: rows: column 'pay' has no finite numbers"
+    )
 
 
 def test_a_body_of_unknown_length_is_cut_off_at_the_limit(client: httpx.Client) -> None:
@@ -748,10 +810,10 @@ def test_what_the_model_refuses_is_said_on_the_page(driver: "Chrome", address: s
     shown = driver.find_element("id", "problem")
     wait_for(shown.is_displayed)
     assert shown.text.startswith("The model has no prediction for this row. Change a value back")
-    assert "there is no such city" not in shown.text
+    assert "the log of the service" not in shown.text
     assert is_stale(driver)
     shown.find_element("css selector", "summary").click()
-    assert "there is no such city" in shown.text
+    assert "the log of the service says why, at error" in shown.text
     driver.find_element("id", "reset").click()
     wait_for(lambda: not shown.is_displayed())
     assert not is_stale(driver)
@@ -860,6 +922,36 @@ def test_the_values_of_a_row_are_exported(
     assert table.loc["city", "in this row"] == row["city"]
     (own,) = explained(labelled, row)["explanations"]
     assert values["age"] == pytest.approx(own["values"][0][0])
+
+
+@pytest.mark.browser
+def test_an_exported_file_runs_nothing_in_a_spreadsheet(driver: "Chrome", tmp_path: Path) -> None:
+    (tmp_path / "score.py").write_text(
+        "def predict(rows):\n    return rows['=1+1'] * rows['size'] + rows['sum'].str.len()\n"
+    )
+    texts = ["=HYPERLINK(1)", "+1", "-2+3", "@SUM(1)", "\t=1", "-1.5", "1-1", "x", '=a"b', "-1e5"]
+    frame = pd.DataFrame({"=1+1": range(-1, 9), "size": [-1.5, *range(9)], "sum": texts})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    tables.write(pa.table({"sum": texts}), {}, tmp_path / "ours.csv")
+    written = pd.read_csv(tmp_path / "ours.csv", dtype=str)["sum"].tolist()
+
+    served = prepare(job(tmp_path, background="median"))
+    with listening(make_app(served)) as address:
+        open_page(driver, address, 1280)
+        browser.command(
+            driver, "Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path)
+        )
+        for number, text in enumerate(written):
+            write(driver, "row", str(number))
+            wait_for(lambda number=number: f"row={number}" in driver.current_url)  # type: ignore[misc]
+            wait_for(lambda: not driver.execute_script('return document.body.matches(".busy")'))
+            driver.find_element("id", "export").click()
+            file = tmp_path / f"row {number}.csv"
+            wait_for(file.exists)
+            exported = pd.read_csv(file, dtype=str, index_col="feature")["in this row"]
+            assert exported["sum"] == text
+            assert exported["'=1+1"] == str(number - 1)
+            assert exported["size"] == ("-1.5" if number == 0 else str(number - 1))
 
 
 @pytest.mark.browser

@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import httpx
 import joblib
 import numpy as np
 import pandas as pd
@@ -226,6 +227,48 @@ def test_options_of_the_command_reach_the_service(
     assert (service.job.batch_size, service.job.device) == (7, "cpu")
     assert (service.job.id_column, service.job.title) == ("f", "Who leaves?")
     assert service.limits.evaluations == 5000
+
+
+def test_ids_and_title_of_the_command_are_in_the_answers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pd.read_csv(folder / "rows.csv")
+    table.insert(2, "customer", [f"C-{number}" for number in range(len(table))])
+    table.to_csv(folder / "customers.csv", index=False)
+    started: list[Service] = []
+    monkeypatch.setattr(Service, "run", lambda service, _say: started.append(service))
+    words = ["serve", "--model", f"{folder / 'model.py'}:predict", "--port", "0"]
+    words += [
+        "--data",
+        str(folder / "customers.csv"),
+        "--background",
+        f"mean:{folder / 'rows.csv'}",
+    ]
+    assert CliRunner().invoke(command, [*words, "--id", "customer"]).exit_code == 0
+    assert (
+        CliRunner()
+        .invoke(command, [*words, "--drop", "customer", "--title", "Who leaves?"])
+        .exit_code
+        == 0
+    )
+    labelled, titled = started
+
+    with labelled.running() as address:
+        about = httpx.get(f"{address}/about").json()
+        assert about["id_column"] == "customer"
+        assert about["model"] != "Who leaves?"
+        assert [each["name"] for each in about["features"]] == list("abcdef")
+        rows = httpx.get(f"{address}/rows?limit=12").json()
+        assert rows["ids"] == table["customer"].tolist()
+        assert httpx.get(f"{address}/ids?search=c-11").json()["rows"] == [
+            {"number": 11, "id": "C-11"}
+        ]
+        answer = httpx.post(f"{address}/explain", json={"rows": rows["rows"][:1]}).json()
+        assert answer["features"] == list("abcdef")
+    with titled.running() as address:
+        about = httpx.get(f"{address}/about").json()
+        assert (about["model"], about["id_column"]) == ("Who leaves?", None)
+        assert httpx.get(f"{address}/rows").json()["ids"] == list("0123456789")
 
 
 def refusal(*words: object) -> str:

@@ -1,11 +1,15 @@
 """The addresses of the service, and what each answers."""
 
 import asyncio
+import json
+import logging
+import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
+from types import NoneType
 from typing import Annotated, Any
 
 import numpy as np
@@ -17,7 +21,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 from shearshap import __version__
-from shearshap.errors import ShearError
+from shearshap.errors import ModelError, ShearError
+from shearshap.jobs.tables import FORMULA, NUMBER
 from shearshap.result.colours import page_colours
 from shearshap.result.html import policy_hash
 from shearshap.result.importance import mean_sizes
@@ -48,7 +53,9 @@ MAX_LISTED = 100
 MAX_SEARCH = 200  #: characters
 
 MAX_MESSAGE = 500
-"""Characters of a message of the model, or of pydantic, that a refusal repeats."""
+"""Characters of a message of ours, or of pydantic, that a refusal repeats."""
+
+LOG = logging.getLogger("shearshap.serve")
 
 CLIENT_GONE = 499
 """The status, in the metrics alone, of a request whose client did not wait: as nginx counts it."""
@@ -70,8 +77,8 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": Problem, "description": "The request was refused; `error` says why."},
     "5XX": {
         "model": Problem,
-        "description": "503: too many requests at the same time; Retry-After says when to come "
-        "back. 504: it took too long.",
+        "description": "503: too many requests, or bytes of requests, at the same time; "
+        "Retry-After says when to come back. 504: it took too long.",
     },
 }
 
@@ -216,8 +223,7 @@ class State:
         except asyncio.CancelledError:  # by the server, after its grace period
             raise RequestError(503, f"{expected}, got a service that is being stopped") from None
         except ShearError as error:
-            message = " ".join(str(error).split())[:MAX_MESSAGE]
-            raise RequestError(422, f"the model rejects them: {message}", "rows") from error
+            raise _refusal(error) from None
         finally:
             answers.cancel()
             gone.cancel()
@@ -227,6 +233,26 @@ async def _gone(request: Request) -> None:
     """Return when the client of a request, whose body is read, has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _refusal(error: ShearError) -> RequestError:
+    """Return what a client hears about rows that cannot be explained.
+
+    Our own words are about its rows. Those of any other exception, which a ModelError repeats, may
+    hold paths and more of what the client is not to know.
+    """
+    if isinstance(error, ModelError) or not isinstance(error.__cause__, ShearError | NoneType):
+        return RequestError(422, f"the model fails on them; {_logged(error)}", "rows")
+    message = " ".join(str(error).split())[:MAX_MESSAGE]
+    return RequestError(422, f"the model rejects them: {message}", "rows")
+
+
+def _logged(error: Exception) -> str:
+    """Write an error to the log, and return where it is found there."""
+    number = secrets.token_hex(4)
+    # repr: its text may have cells of a request, which must not look like lines of the log
+    LOG.error("error %s: %s: %r", number, type(error).__name__, str(error))
+    return f"the log of the service says why, at error {number}"
 
 
 # Addresses
@@ -325,9 +351,8 @@ def _add_handlers(api: FastAPI) -> None:
         return RequestError(error.status_code, detail, headers=dict(error.headers or {})).response()
 
     @api.exception_handler(Exception)
-    async def failed(_request: Request, _error: Exception) -> Response:
-        # the server logs the error itself
-        return RequestError(500, "an error of the service itself; see its log").response()
+    async def failed(_request: Request, error: Exception) -> Response:
+        return RequestError(500, f"an error of the service itself; {_logged(error)}").response()
 
 
 def _invalid(error: RequestValidationError) -> RequestError:
@@ -353,7 +378,8 @@ def page() -> tuple[bytes, str]:
     """
     folder = files("shearshap.serve")
     style = page_colours() + (folder / "live.css").read_text(encoding="utf-8")
-    script = digits_script() + (folder / "live.js").read_text(encoding="utf-8")
+    patterns = f"const FORMULA = {json.dumps(FORMULA)}, NUMBER = {json.dumps(NUMBER)};\n"
+    script = patterns + digits_script() + (folder / "live.js").read_text(encoding="utf-8")
     frame = (folder / "live.html").read_text(encoding="utf-8")
     content = frame.replace("/*style*/", style).replace("/*script*/", script)
     policy = (

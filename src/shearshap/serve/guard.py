@@ -70,6 +70,9 @@ class Metrics:
         self.open_requests = Gauge(
             "shear_open_requests", "Requests in progress.", registry=registry
         )
+        self.open_bytes = Gauge(
+            "shear_open_bytes", "Bytes of requests in progress.", registry=registry
+        )
         self.seconds = Histogram(
             "shear_explain_seconds",
             "Seconds to answer POST /explain, waiting included.",
@@ -98,6 +101,7 @@ class Guard:
     hosts: Collection[str] | None  #: that requests may name; None: any
     paths: Collection[str]  #: that there are, to count by
     open_requests: int = 0
+    open_bytes: int = 0  #: of the bodies of open requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -107,6 +111,7 @@ class Guard:
 
         started = time.perf_counter()
         status = 500
+        scope["bytes"] = 0  #: of its body
 
         async def sent(message: Message) -> None:
             nonlocal status
@@ -126,6 +131,7 @@ class Guard:
             await error.response()(scope, receive, sent)
         finally:
             self.open_requests -= 1
+            self._count(-scope["bytes"])
             self.metrics.open_requests.set(self.open_requests)
             path = scope["path"] if scope["path"] in self.paths else "other"
             method = scope["method"] if scope["method"] in ("GET", "POST") else "other"
@@ -140,12 +146,7 @@ class Guard:
         if scope["path"] not in WITHOUT_TOKEN:
             self._check_token(headers.get(b"authorization", b""))
         if scope["path"] != "/healthz" and self.open_requests > self.limits.requests:
-            raise RequestError(
-                503,
-                f"expected at most {self.limits.requests} requests at the same time, got one more; "
-                f"try again in {RETRY_SECONDS} s",
-                headers={"Retry-After": str(RETRY_SECONDS)},
-            )
+            raise _busy(f"{self.limits.requests} requests at the same time, got one more")
 
     def _check_host(self, host: str) -> None:
         if self.hosts is None:
@@ -189,11 +190,10 @@ class Guard:
 
         limits = self.limits
         scope["until"] = asyncio.get_running_loop().time() + limits.seconds
-        size = 0
         more = True
 
         async def limited() -> Message:
-            nonlocal size, more
+            nonlocal more
             if not more:  # what follows is the end of the connection, whenever that is
                 return await receive()
             try:
@@ -203,14 +203,35 @@ class Guard:
                 raise RequestError(
                     408, f"expected a complete body within {limits.seconds:g} s, got a part of it"
                 ) from error
-            size += len(message.get("body", b""))
-            if size > limits.body:
-                raise RequestError(
-                    413,
-                    f"expected a body of at most {limits.body} bytes, got more; try fewer rows in "
-                    "a request, or shear explain for a whole file",
-                )
+            self._hold(scope, len(message.get("body", b"")))
             more = message.get("more_body", False)
             return message
 
         return limited
+
+    def _hold(self, scope: Scope, size: int) -> None:
+        """Count some bytes of a request's body until it is answered; raise if they are too many."""
+        limits = self.limits
+        scope["bytes"] += size
+        self._count(size)
+        if scope["bytes"] > limits.body:
+            raise RequestError(
+                413,
+                f"expected a body of at most {limits.body} bytes, got more; try fewer rows in "
+                "a request, or shear explain for a whole file",
+            )
+        if self.open_bytes > max(limits.bodies, limits.body):
+            raise _busy(f"{limits.bodies} bytes of all requests at the same time, got more")
+
+    def _count(self, size: int) -> None:
+        self.open_bytes += size
+        self.metrics.open_bytes.set(self.open_bytes)
+
+
+def _busy(most: str) -> RequestError:
+    """Return the refusal of a request that would be answered at another time."""
+    return RequestError(
+        503,
+        f"expected at most {most}; try again in {RETRY_SECONDS} s",
+        headers={"Retry-After": str(RETRY_SECONDS)},
+    )

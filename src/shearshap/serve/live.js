@@ -486,6 +486,9 @@
 
   // The values on the page as a file
 
+  /** Return whether a spreadsheet would run a cell; the patterns are those of files that are written. */
+  const runs = (cell) => new RegExp(FORMULA).test(cell) && !new RegExp(NUMBER).test(cell);
+
   const download = () => {
     const { latest: { features, explanations: [own] }, output, row } = state;
     const errors = own.standard_errors && own.standard_errors[output];
@@ -495,8 +498,9 @@
       table.push([name, inside, own.values[output][place], errors ? errors[place] : ""]);
     });
     table.push(["prediction", "", own.prediction[output], ""]);
-    const quoted = (cell) => /[",\n\r]/.test(cell) ? '"' + String(cell).replaceAll('"', '""') + '"' : cell;
-    const text = table.map((cells) => cells.map(quoted).join(",") + "\r\n").join("");
+    const safe = (cell) => runs(cell) ? "'" + cell : String(cell);
+    const quoted = (cell) => /[",\n\r]/.test(cell) ? '"' + cell.replaceAll('"', '""') + '"' : cell;
+    const text = table.map((cells) => cells.map(safe).map(quoted).join(",") + "\r\n").join("");
     element("a", { href: "data:text/csv;charset=utf-8," + encodeURIComponent(text), download: "row " + state.id + ".csv" }).click();
   };
 

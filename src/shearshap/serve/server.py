@@ -27,6 +27,8 @@ MIN_TOKEN = 16  #: characters
 
 MAX_GRACE = 10.0  #: seconds
 
+MAX_HEAD_SECONDS = 10.0
+
 NEEDED = ("fastapi", "prometheus_client", "uvicorn", "pandas", "pyarrow")
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -51,6 +53,12 @@ class Limits:
         Requests at the same time, including those that wait; further requests get 503.
     seconds
         Seconds that a request may take, including waiting. After that it is stopped.
+    bodies
+        Bytes of all requests at the same time; further requests get 503. A request takes up to 60
+        times its bytes of memory until it is answered.
+    connections
+        Open connections, also those without a request. For a further one, the one that has been
+        without a request for longest is closed; if all have one, it gets 503.
     """
 
     body: int = 1 << 20
@@ -59,6 +67,13 @@ class Limits:
     evaluations: int = 1_000_000
     requests: int = 1_000
     seconds: float = 30.0
+    bodies: int = 16 << 20
+    connections: int = 1_100
+
+    @property
+    def head_seconds(self) -> float:
+        """Seconds that a connection has to send the headers of a request."""
+        return min(MAX_HEAD_SECONDS, self.seconds)
 
     @property
     def grace(self) -> float:
@@ -182,13 +197,17 @@ class Service:
         import uvicorn
 
         from shearshap.serve.app import make_app
+        from shearshap.serve.connections import IDLE_SECONDS, backlog, connection_class
 
         config = uvicorn.Config(
             make_app(prepared, self.limits, token=self.token, hosts=self.hosts),
+            http=connection_class(self.limits),
+            ws="none",
+            backlog=backlog(),
             log_level="warning",
             access_log=False,
             server_header=False,
-            timeout_keep_alive=60,
+            timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=ceil(self.limits.grace),
         )
         return uvicorn.Server(config)
