@@ -200,7 +200,9 @@ class Explainer(Options):
         ----------
         rows
             (r, *shape), usually (r, d): an array, a tensor, or a pandas, polars or pyarrow frame; a
-            tuple of arrays for a model with several inputs. For a model of texts, a list of
+            tuple of arrays for a model with several inputs. A frame of another library than the
+            background's, or with types of Arrow where that has numpy's, is converted to be like it.
+            Zero rows give an explanation of zero rows. For a model of texts, a list of
             strings, of `Prompt` objects, or of chats, which are lists of messages
             {"role": ..., "content": ...}. A Series is one row of a pandas frame.
         budget

@@ -1,5 +1,8 @@
 """Rows and background of a frame in one type for each column: the rows', or one that holds both."""
 
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -8,9 +11,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from games import Floats
-from shearshap import Explainer, InputError, ShearWarning
+from shearshap import Conditional, Explainer, InputError, ShearWarning
 from shearshap.data import encode
 from shearshap.models import AdaptedModel
 
@@ -175,3 +182,153 @@ def test_polars_has_one_list_of_categories_for_all() -> None:
     answer = Explainer(codes_of, background)(rows)
     np.testing.assert_allclose(answer.predictions, codes_of(rows))
     np.testing.assert_allclose(answer.base_values, codes_of(background).mean())
+
+
+# Types of Arrow, and tables of two libraries
+
+NUMPY = pd.DataFrame(
+    {
+        "a": np.linspace(-1, 1, 12),
+        "count": np.arange(12),
+        "city": ["Bern", "Oslo", "Rome"] * 4,
+        "member": np.arange(12) % 2 == 0,
+        "day": pd.date_range("2026-01-01", periods=12),
+        "kind": pd.Categorical(["u", "v"] * 6),
+    }
+)
+
+
+class InNumpy:
+    """A model that fails if some of its columns have types of Arrow and the others of numpy."""
+
+    def __init__(self) -> None:
+        self.types: list[Any] = []
+
+    def __call__(self, f: Any) -> Any:
+        self.types.append(f.dtypes)
+        in_bern = f["a"] * (f["city"] == "Bern") + f["count"] * f["member"]
+        return in_bern + f["a"] * (f["day"] > pd.Timestamp("2026-01-05")) * (f["kind"] == "u")
+
+
+KINDS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "Arrow": lambda f: pa.Table.from_pandas(f).to_pandas(types_mapper=pd.ArrowDtype),
+    "Arrow text": lambda f: f.astype({"city": pd.ArrowDtype(pa.string())}),
+    "Dask's text": lambda f: f.astype({"city": "string[pyarrow]"}),
+    "pandas.NA": lambda f: f.convert_dtypes(),
+    "polars": pl.from_pandas,
+    "pyarrow": lambda f: pa.Table.from_pandas(f, preserve_index=False),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("prepared", [False, True])
+def test_rows_of_other_types_are_those_of_the_background(kind: str, prepared: bool) -> None:
+    model = InNumpy()
+    explainer = Explainer(model, NUMPY, method="leverage")
+    explain: Any = explainer.prepare(NUMPY[:4], budget=64).explain if prepared else explainer
+    expected = explain(NUMPY)
+    answer = explain(KINDS[kind](NUMPY))
+    np.testing.assert_allclose(answer.values, expected.values, atol=1e-12)
+    assert answer.display_data.tolist() == expected.display_data.tolist()
+    assert answer.notes == expected.notes
+    for types in model.types:
+        pd.testing.assert_series_equal(types, NUMPY.dtypes)
+    assert len(explain(KINDS[kind](NUMPY)[:0])) == 0
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "polars"])
+@pytest.mark.parametrize("choice", [(), ("median",), ("kmeans", 4), Conditional])
+def test_a_background_of_other_types_is_in_those_of_the_rows(kind: str, choice: Any) -> None:
+    def background(rows: Any) -> Any:
+        if choice is Conditional:
+            return Conditional(rows, samples=5)
+        return (choice[0], rows, *choice[1:]) if choice else rows
+
+    plain = NUMPY.drop(columns="day")
+
+    def model(f: Any) -> Any:
+        return f["a"] * (f["city"] == "Bern") + f["count"] * f["member"] * (f["kind"] == "u")
+
+    expected = Explainer(model, background(plain))(plain, budget=200)
+    answer = Explainer(model, background(KINDS[kind](plain)))(plain, budget=200)
+    np.testing.assert_allclose(answer.values, expected.values, atol=1e-12)
+
+
+def test_rows_and_background_of_arrow_stay_what_they_are() -> None:
+    rows = KINDS["Arrow"](NUMPY[["a", "count"]])
+    types: list[Any] = []
+
+    def model(f: Any) -> Any:
+        types.append(f.dtypes)
+        return f["a"] * f["count"]
+
+    for background in (rows, ("kmeans", rows, 3), [0.5, 2], {"a": 0.5, "count": 2}):
+        Explainer(model, background)(rows)
+    for each in types:
+        assert each.tolist() == rows.dtypes.tolist()
+
+
+def arrow(*cells: Any, kind: Any) -> pd.Series:
+    return pd.Series(cells, dtype=pd.ArrowDtype(kind))
+
+
+@pytest.mark.parametrize(
+    ("cells", "background", "taken"),
+    [
+        (arrow(1.5, None, kind=pa.float64()), [1.0, 2.0], np.dtype(float)),
+        (arrow(1, None, kind=pa.int64()), [1, 2], np.dtype(float)),
+        (arrow(1, 300, kind=pa.int64()), np.array([1, 2], dtype=np.int8), np.dtype(int)),
+        (arrow(1, 3, kind=pa.int64()), np.array([1, 2], dtype=np.int8), np.dtype(np.int8)),
+        (arrow("x", None, kind=pa.string()), ["x", "y"], pd.Series(["x"]).dtype),
+        (arrow("x", None, kind=pa.string()), pd.Series(["x", "y"], dtype=object), np.dtype(object)),
+        (arrow("x", "y", kind=pa.string()), pd.Categorical(["y", "x"]), pd.CategoricalDtype(["x", "y"])),
+        (arrow("x", "z", kind=pa.string()), pd.Categorical(["y", "x"]), pd.Series(["x"]).dtype),
+        (arrow(True, None, kind=pa.bool_()), [True, False], np.dtype(object)),
+        (arrow(Decimal("1.10"), None, kind=pa.decimal128(9, 2)), [0.5, 1.0], np.dtype(float)),
+        (arrow(date(2026, 1, 2), None, kind=pa.date32()), pd.to_datetime(["2026-01-01"] * 2), "datetime64"),
+    ],
+)  # fmt: skip
+def test_cells_keep_their_values_in_the_type_of_the_background(
+    cells: Any, background: Any, taken: Any
+) -> None:
+    """Missing cells stay missing; a type is another one only if it could not hold them."""
+    given: list[Any] = []
+
+    def model(frame: Any) -> Floats:
+        given.append(frame["k"])
+        return np.where(frame["k"].notna(), frame["x"], 0.0)
+
+    rows = pd.DataFrame({"k": cells, "x": [1.0, 2.0]})
+    Explainer(model, pd.DataFrame({"k": background, "x": [0.0, 0.5]}))(rows)
+    assert all(str(column.dtype).startswith(str(taken)) for column in given)
+    known = [None if cell is pd.NA else cell for cell in cells]
+    seen = {None if pd.isna(cell) else cell for column in given for cell in column}
+    for cell in known:
+        like = float(cell) if isinstance(cell, Decimal) else cell
+        assert (pd.Timestamp(like) if isinstance(like, date) else like) in seen
+
+
+def test_what_has_no_common_type_names_the_column() -> None:
+    background = pd.DataFrame({"k": [1.0, 2.0], "x": [0.0, 0.5]})
+    for cells in (arrow("a", "b", kind=pa.string()), arrow("1", "2", kind=pa.string())):
+        for rows in (
+            pd.DataFrame({"k": cells, "x": [1.0, 2.0]}),
+            pa.table({"k": pa.array(cells), "x": [1.0, 2.0]}),
+            pl.DataFrame({"k": cells.tolist(), "x": [1.0, 2.0]}),
+        ):
+            with pytest.raises(InputError, match="column 'k' is Float64, but String in the rows"):
+                Explainer(codes, background)(rows)
+    rows = pd.DataFrame({"k": arrow(2**53 + 1, None, kind=pa.int64()), "x": [1.0, 2.0]})
+    with pytest.raises(InputError, match="column 'k' holds integers beyond"):
+        Explainer(codes, background.astype({"k": int}))(rows)
+
+
+def test_a_pipeline_of_pandas_takes_rows_of_every_library() -> None:
+    encode = make_column_transformer((OneHotEncoder(), ["city"]), remainder="passthrough")
+    columns = NUMPY[["city", "a", "count"]]
+    model = make_pipeline(encode, LinearRegression()).fit(columns, NUMPY["a"] * NUMPY["count"])
+    expected = Explainer(model, columns)(columns)
+    for kind in ("polars", "pyarrow", "Arrow"):
+        answer = Explainer(model, columns)(KINDS[kind](columns))
+        np.testing.assert_allclose(answer.values, expected.values, atol=1e-12)
+        assert answer.method == expected.method

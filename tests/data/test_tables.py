@@ -235,7 +235,7 @@ def test_groups_by_name_are_checked(groups: Any, message: str) -> None:
     [
         (people().drop(columns="city"), people(), "background: unexpected column 'city'"),
         (people(), people().drop(columns=["city", "age"]), "background: column 'age' is missing (2 of 5 are: ['age', 'city'])"),
-        (people(), like("polars", people()), "background: expected a pandas frame, like the rows, got a polars frame"),
+        (people().assign(city=[7] + ["Bern"] * 59), like("polars", people()), "rows: the pandas frame cannot become a polars frame: "),
         (people(), people()[:0], "background: the frame has no rows"),
         (people()[[]], people(), "rows: expected rows and columns, got a frame of shape (60, 0)"),
         (people(), np.zeros(3), "background: expected a frame with the rows' columns, a row by name, or an array of shape (b, 5)"),

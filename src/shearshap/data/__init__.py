@@ -5,7 +5,8 @@ arrays.py          an array, a tensor, or a tuple of them, mixed as they are
 tables.py          a table of any library, mixed by its cells
 players.py         the players, their names, and which player owns which input
 background.py      what replaces absent players: rows, and statistics of rows
-frames.py          frames of every library: columns by name, one type for rows and background
+frames.py          frames of every library: columns by name, in the order of the model
+common_types.py    one library, and one type for each column, of rows and background
 stand_in.py        a row in place of none: what an explanation of zero rows looks like
 display.py         labels of rows, numbers and words of players, for people to read
 """
@@ -23,6 +24,7 @@ from shearshap.data.background import (
     groups_or_clustering,
     parse_background,
 )
+from shearshap.data.common_types import in_one_library
 from shearshap.data.display import Index, row_labels, without_column
 from shearshap.data.frames import (
     Frame,
@@ -117,8 +119,10 @@ def _encode_one(
         raise InputError(f"rows: expected rows and columns, got a frame of shape {frame.shape}")
     if model.takes_frames:
         order = trained_order(frame, model.feature_names or frame.columns, "rows")
-        layout = FrameLayout(order, column_labels(rows, "rows"))
-        return encode_frame(frame, layout, background, named)
+        taken, background = in_one_library(frame, background)
+        labelled = rows if taken is frame else background.rows
+        layout = FrameLayout(order, column_labels(labelled, "rows"))
+        return encode_frame(taken, layout, background, named)
     return encode_array(matrix(frame, "rows"), background, named, model)
 
 

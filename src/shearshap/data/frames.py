@@ -1,4 +1,4 @@
-"""pandas, polars and pyarrow frames: their columns by name, and their types.
+"""pandas, polars and pyarrow frames: their columns by name, in the order of the model.
 
 narwhals reads all of them as one kind of frame, which knows columns by names. Labels of pandas may
 be something else, such as the numbers 0 and 1. They become names, and the model gets them back:
@@ -8,25 +8,6 @@ be something else, such as the numbers 0 and 1. They become names, and the model
     frame for the model      columns  0    1
 
 A model that was trained with names gets its columns in the order that it was trained with.
-
-Rows and background are mixed in one type for each column. The background takes on the types of the
-rows. If that would change its cells, both get a common type, and all predictions are compared with
-the model's own (games/marginal.py):
-
-    rows           background          mixed as
-    float32        float64             float32, whose precision is enough
-    int8           int64, 7            int8
-    int8           int64, 300          int64
-    int64          float64, 0.5        float64
-    categories     text                categories
-    text           int64               refused
-
-A model may read a category by its code, its place in the list of categories. So the rows'
-categories come first, and those that the background alone has come after them:
-
-    rows         categories  y z          codes  y 0   z 1
-    background   categories  x y z        codes  x 0   y 1   z 2
-    both         categories  y z x        codes  y 0   z 1   x 2
 """
 
 from collections.abc import Sequence
@@ -39,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.data.tensors import MAX_EXACT_INTEGER, inexact_error
 from shearshap.errors import InputError
 
 Column = nw.Series[Any]
@@ -316,129 +296,3 @@ def native_types(frame: Frame) -> dict[str, Any]:
     native = frame.to_native()
     types = native.schema.types if frame.implementation.is_pyarrow() else native.dtypes
     return dict(zip(frame.columns, types, strict=True))
-
-
-def in_common_types(rows: Frame, background: Frame) -> tuple[Frame, Frame]:
-    """Return rows and background in columns of the same types: the rows', if possible."""
-    pairs = []
-    for name in _differing(rows, background):
-        pair = _in_one_type(rows[name], background[name])
-        if pair is None:
-            raise InputError(
-                f"background: column {name!r} is {background[name].dtype}, but "
-                f"{rows[name].dtype} in the rows; give both the same type"
-            )
-        pairs.append(pair)
-    ours = with_columns(rows, [first for first, _ in pairs])
-    return ours, with_columns(background, [second for _, second in pairs])
-
-
-def type_changes(rows: Frame, mixed: Frame) -> tuple[str, ...]:
-    """Return which columns change their type on the way to the model, in words."""
-    changes = []
-    for name in _differing(rows, mixed):
-        given = str(rows[name].dtype)
-        taken = str(mixed[name].dtype)
-        changed = "gets more categories" if given == taken else f"{given} becomes {taken}"
-        changes.append(f"column {name!r}: {changed}")
-    return tuple(changes)
-
-
-def _differing(rows: Frame, others: Frame) -> list[str]:
-    """Return the names of columns whose types differ in two frames."""
-    theirs = native_types(others)
-    return [name for name, own in native_types(rows).items() if not _are_one(own, theirs[name])]
-
-
-def _are_one(dtype: Any, other: Any) -> bool:
-    """Return whether two types of a library are one, to a model too."""
-    if dtype != other:
-        return False
-    ours: Any = getattr(dtype, "categories", None)
-    if not hasattr(ours, "equals"):
-        return True
-    # pandas does not mind the order of categories, on which codes depend
-    return ours.dtype == other.categories.dtype and bool(ours.equals(other.categories))
-
-
-ColumnPair = tuple[Column, Column]
-"""A column of the rows, and that of the background."""
-
-
-def _in_one_type(rows: Column, background: Column) -> ColumnPair | None:
-    """Return a column of the rows and of the background in one type; None if they have none."""
-    if isinstance(rows.dtype, nw.Categorical | nw.Enum):
-        pair = _with_categories(rows, background)
-        if pair is not None:
-            return pair
-
-    are_floats = rows.dtype.is_float() and background.dtype.is_float()
-    # the rows' precision is enough for the background
-    fitted = _converted(background, rows, exactly=not are_floats)
-    if fitted is not None:
-        return rows, fitted
-    types = (rows.dtype, background.dtype)
-    are_numbers = all(is_numeric_or_boolean(dtype) for dtype in types)
-    if are_numbers and not all(dtype.is_integer() for dtype in types):
-        return _as_float(rows), _as_float(background)
-    widened = _converted(rows, background)
-    return None if widened is None else (widened, background)
-
-
-def _as_float(column: Column) -> Column:
-    check_exact_column(column)
-    return column.cast(nw.Float64())
-
-
-def check_exact_column(column: Column) -> None:
-    """Raise if a column holds integers too large for the floating numbers that they become."""
-    if not column.dtype.is_integer():
-        return
-    lowest, highest = column.min(), column.max()  # None if all are missing
-    if lowest is not None and max(-int(lowest), int(highest)) > MAX_EXACT_INTEGER:
-        raise inexact_error(f"column {column.name!r} holds")
-
-
-def _converted(column: Column, like: Column, *, exactly: bool = True) -> Column | None:
-    """Return a column in the type of another.
-
-    None if there is no such conversion or, unless `exactly` is False, a value would change.
-    """
-    dtype = native_type(like)
-    native = column.to_native()
-    try:
-        cast = native.cast(dtype) if hasattr(native, "cast") else native.astype(dtype)
-    except Exception:  # noqa: BLE001  (every library refuses in its own way)
-        return None
-    new: Column = nw.from_native(cast, series_only=True).alias(column.name)
-    if like.dtype == nw.String() and new.dtype != nw.String():
-        return None  # pandas before 3 keeps words as objects, which anything can become
-    return None if exactly and values_of(column) != values_of(new) else new
-
-
-def _with_categories(rows: Column, background: Column) -> ColumnPair | None:
-    """Return a column of the rows and of the background with the same categories.
-
-    None if the library keeps no list of them with the type, or the background holds something else.
-    pyarrow's lists are in its columns, and become one when those are joined.
-    """
-    native = rows.to_native()
-    absent = background.to_native()
-    is_enum = rows.implementation.is_polars() and isinstance(rows.dtype, nw.Enum)
-    if not is_enum and not rows.implementation.is_pandas_like():
-        return None
-
-    known = {None, *native.dtype.categories}
-    values = dict.fromkeys(hashable_values(background))
-    added = [value for value in values if value not in known]
-    try:
-        if is_enum:
-            dtype = type(native.dtype)([*native.dtype.categories, *added])
-            pair = (native.cast(dtype), absent.cast(dtype))
-        else:
-            dtype = native.cat.add_categories(added).dtype
-            pair = (native.astype(dtype), absent.astype(dtype))
-    except Exception:  # noqa: BLE001  (every library refuses in its own way)
-        return None
-    first, second = (nw.from_native(part, series_only=True).alias(rows.name) for part in pair)
-    return first, second

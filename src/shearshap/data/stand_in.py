@@ -19,6 +19,7 @@ from torch import Tensor
 
 from shearshap.data.arrays import parsed_parts, source_table
 from shearshap.data.background import ParsedBackground
+from shearshap.data.common_types import in_one_library
 from shearshap.data.display import Index, IndexName, row_labels, without_column
 from shearshap.data.frames import (
     Column,
@@ -83,9 +84,10 @@ def _in_array(rows: Any, background: ParsedBackground) -> Any:
 
 def _in_frame(rows: Any, background: ParsedBackground) -> Any:
     """Return one row with the columns of a frame (0, d), as its library has it."""
-    frame = as_frame(rows, "rows")
-    assert frame is not None
-    labels = column_labels(rows, "rows")
+    given = as_frame(rows, "rows")
+    assert given is not None
+    frame, background = in_one_library(given, background)
+    labels = column_labels(rows if frame is given else background.rows, "rows")
     if background.of_explained:
         first: Frame = nw.from_dict({name: _default_cell(frame[name]) for name in frame.columns})
     else:

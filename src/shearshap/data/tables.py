@@ -36,6 +36,12 @@ from shearshap.data.background import (
     named_cells,
     standardised,
 )
+from shearshap.data.common_types import (
+    check_exact_column,
+    in_common_types,
+    in_plain_types,
+    type_changes,
+)
 from shearshap.data.display import CellDisplay
 from shearshap.data.frames import (
     OBJECTS,
@@ -45,16 +51,13 @@ from shearshap.data.frames import (
     Labels,
     aligned,
     as_frame,
-    check_exact_column,
     codes_of,
     hashable_values,
-    in_common_types,
     is_numeric_or_boolean,
     native_type,
     native_types,
     number_table,
     numbers_of,
-    type_changes,
     with_columns,
 )
 from shearshap.data.players import Grouping, Players
@@ -93,6 +96,8 @@ def encode_frame(
     source = frame if given.of_explained else source_frame(given.rows, frame, layout.labels)
     chosen = given.select(len(source), lambda places: _points(source[places.tolist()]))
     background = _chosen_rows(given, chosen, source, players.owner)
+    if nw.dependencies.is_into_dataframe(given.rows):
+        frame, background = in_plain_types(frame, background, source)
     pooled = _pooled(*in_common_types(frame, background))
     pool = FramePool(pooled, layout)
     own = torch.arange(len(pooled))[:, None].expand(-1, width)
@@ -457,11 +462,6 @@ def source_frame(rows: Any, explained: Frame, labels: Labels | None) -> Frame:
     frame = as_frame(rows, "background")
     if frame is None:
         return _frame_of_cells(rows, explained, labels)
-    if frame.implementation != explained.implementation:
-        raise InputError(
-            f"background: expected a {explained.implementation} frame, like the rows, got a "
-            f"{frame.implementation} frame"
-        )
     if len(frame) == 0:
         raise InputError("background: the frame has no rows")
     return aligned(frame, explained.columns, "background")
