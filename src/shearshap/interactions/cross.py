@@ -21,7 +21,6 @@ with one-hot blocks, for the reproduction:
 Backward passes count for each output, and all passes for each background row.
 """
 
-import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from contextvars import copy_context
@@ -33,6 +32,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from shearshap.errors import MethodError, ModelError, warn
+from shearshap.forks import ForkSafeLock
 from shearshap.games.active import ActiveGame
 from shearshap.games.batches import out_of_memory
 from shearshap.games.game import Game, GameInfo
@@ -370,7 +370,7 @@ class TwiceDifferentiableKernels:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = ForkSafeLock()
         self.threads = 0  #: now inside
         self.switches = ExitStack()
         self.context = copy_context()

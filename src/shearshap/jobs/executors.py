@@ -27,6 +27,7 @@ import torch
 from tqdm import tqdm
 
 from shearshap.errors import InputError
+from shearshap.forks import ForkSafeLock
 from shearshap.jobs.pool import Attempt, Work, crash_report, run_in_pool
 from shearshap.jobs.shards import Shard, ShardResult
 
@@ -228,7 +229,7 @@ def _one_thread() -> Iterator[None]:
                 del os.environ[name]
 
 
-_STARTING = threading.Lock()
+_STARTING = ForkSafeLock()
 """Held while a process is started: the environment belongs to all threads."""
 
 

@@ -9,7 +9,6 @@ import re
 import secrets
 import shutil
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from shearshap.errors import InputError, ModelError
+from shearshap.forks import ForkSafeLock
 from shearshap.jobs.places import (
     Place,
     Url,
@@ -179,7 +179,7 @@ class ModelSource:
             _close(self.key)
 
 
-_LOCK = threading.RLock()
+_LOCK = ForkSafeLock()
 _OPEN: dict[str, tuple[LoadedModel, ExitStack]] = {}
 """The models that are open in this process, by their sources' keys, and what closes each."""
 

@@ -5,7 +5,6 @@ Threads may explain the same module at once, on one device. A module that anothe
 whose submodules other modules share while those are explained, must be in eval mode already.
 """
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from shearshap.errors import InputError
+from shearshap.forks import ForkSafeLock
 from shearshap.models.base import AdaptedModel, Certainty, Embedding, Form, libraries
 
 #: What a module returns, and whether each output is a label of its own, by the name of its last
@@ -134,7 +134,7 @@ class _Use:
     users: int = 0
 
 
-_LOCK = threading.RLock()
+_LOCK = ForkSafeLock()
 _IN_USE: dict[nn.Module, _Use] = {}
 
 

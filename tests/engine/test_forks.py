@@ -1,0 +1,111 @@
+"""Forked processes: an explainer works there, whatever was used, computed or locked before."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no forks")
+
+SCRIPT = """
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import warnings
+
+import numpy as np
+import torch
+from shearshap import Explainer
+
+# Python 3.12 warns of any fork of a process with threads, as torch's are
+warnings.filterwarnings("ignore", category=DeprecationWarning)
+torch.set_num_threads(2)
+forks = multiprocessing.get_context("fork")
+rows = np.random.default_rng(0).normal(size=(40, 8))
+
+
+def function(x):
+    return x[:, :4].prod(axis=1) + np.sin(x).sum(axis=1)
+
+
+layers = [torch.nn.Linear(8, 256), torch.nn.Tanh(), torch.nn.Linear(256, 1)]
+network = torch.nn.Sequential(*layers).double()
+
+
+def in_child(work):
+    '''Return what a function returns in a forked process.'''
+    receiver, sender = forks.Pipe(duplex=False)
+    child = forks.Process(target=lambda: sender.send(work()))
+    child.start()
+    if not receiver.poll(120):
+        sys.stderr.write("the forked process hangs")
+        sys.stderr.flush()
+        os.killpg(0, signal.SIGKILL)  # and all that hang
+    found = receiver.recv()
+    child.join()
+    return found
+
+
+"""
+
+AFTER_USE = """
+for model, method in [(function, "kriging"), (network, "kriging"), (network, "shear")]:
+    explainer = Explainer(model, rows[:3], method=method)
+    explain = lambda: explainer(rows, progress=False).values
+    here = explain()
+    np.testing.assert_allclose(in_child(explain), here)
+    np.testing.assert_allclose(in_child(lambda: in_child(explain)), here)
+assert torch.get_num_threads() == 2
+assert in_child(torch.get_num_threads) == 1
+"""
+
+IN_USE = """
+from shearshap.games.structure import Structure
+
+
+class Network(torch.nn.Linear):
+    def train(self, mode=True):
+        wait_in_thread()
+        return super().train(mode)
+
+
+def node(structure, *given):
+    wait_in_thread()
+    return usual_node(structure, *given)
+
+
+def wait_in_thread():
+    if threading.current_thread() is thread:
+        begun.set()
+        go.wait()
+
+
+usual_node, Structure._node = Structure._node, node
+groups = {"both": {"x": [0, 1, 2], "y": [3, 4]}}
+for explainer in [
+    Explainer(Network(8, 1).double(), rows[:1]),  # of a module that gets into eval mode
+    Explainer(function, rows[:1], groups=groups),  # of a structure that is made
+]:
+    explain = lambda: explainer(rows, progress=False).values
+    begun, go = threading.Event(), threading.Event()
+    thread = threading.Thread(target=explain)
+    thread.start()
+    begun.wait()
+    there = in_child(explain)
+    go.set()
+    thread.join()
+    np.testing.assert_allclose(there, explain())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("then", [AFTER_USE, IN_USE], ids=["after use", "while in use"])
+def test_an_explainer_works_in_a_forked_process(then: str) -> None:
+    command = [sys.executable, "-c", SCRIPT + then]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, start_new_session=True
+    )
+    assert done.returncode == 0, done.stderr
