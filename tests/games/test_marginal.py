@@ -139,6 +139,26 @@ def test_log_odds_of_probabilities_near_one_are_compared_as_probabilities() -> N
         Explainer(sure, ZEROS, scale="log-odds")(ROWS, budget=8)
 
 
+@pytest.mark.parametrize("output", [0, 1])
+def test_differences_count_from_a_thousandth_of_an_outputs_effect_on(output: int) -> None:
+    """The effect is the largest of all rows, and each output has its own."""
+    size = np.array([1.0, 1e4])
+
+    def shifted(rows: Floats) -> Floats:
+        answer = weighted(rows)[:, None] * size
+        if len(rows) == CHECKED_ROWS:  # the rows themselves
+            answer[0, output] += shift
+        return answer
+
+    effect = np.abs(weighted(ROWS)).max() * size[output]
+    explainer = Explainer(shifted, ZEROS)
+    shift = 0.9e-3 * effect
+    assert explainer(ROWS, budget=8).notes == ()
+    shift = 1.15e-3 * effect  # rounding may be another 0.12e-3
+    with pytest.warns(ShearWarning, match="for row 0"):
+        explainer(ROWS, budget=8)
+
+
 def test_the_check_comes_before_the_budget_is_spent() -> None:
     """Whoever has a slow model hears of it at once."""
     model = Counted(centred)

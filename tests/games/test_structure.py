@@ -148,6 +148,33 @@ def test_coarse_to_fine_is_exact_on_pairs_once_all_groups_are_open() -> None:
     np.testing.assert_allclose(answer.values[0], shapley, atol=1e-9)
 
 
+@settings(max_examples=40, deadline=None)
+@given(budget=st.integers(4, 80), seed=st.integers(0, 10**6))
+def test_coarse_to_fine_divides_games_in_which_few_sets_add_anything(
+    budget: int, seed: int
+) -> None:
+    """Each output jumps at one number of players, so that most chains add nothing to it."""
+    rng = np.random.default_rng(seed)
+    least = rng.permutation(np.arange(1, 9))[:3]
+    size = 10.0 ** rng.integers(-1, 2, size=3)
+
+    def value(sets: Any) -> Any:
+        return (sets.sum(axis=1)[:, None] >= least) * size
+
+    answer = explain_game(
+        value,
+        players=8,
+        groups=halves(range(8)),
+        method="coarse-to-fine",
+        budget=budget,
+        seed=seed,
+    )
+    np.testing.assert_allclose(answer.gap, 0, atol=1e-9)
+    assert answer.evaluations <= budget
+    assert answer.standard_errors is not None
+    assert (answer.standard_errors >= 0).all()
+
+
 @pytest.mark.parametrize("budget", [4, 7, 16, 33, 64])
 def test_coarse_to_fine_adds_up_and_keeps_to_its_budget(budget: int) -> None:
     weights = RNG.normal(size=16)

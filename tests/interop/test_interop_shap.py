@@ -223,6 +223,16 @@ def test_a_clustering_of_columns_is_a_hierarchy_with_the_values_of_shap() -> Non
     np.testing.assert_allclose(prepared.explain(rows[:3]).values, theirs.values, atol=1e-9)
 
 
+def test_groups_of_the_user_come_before_a_maskers_clustering() -> None:
+    rows = table(20)
+    width = rows.shape[1]
+    groups = [[0, width - 1], list(range(1, width - 1))]
+    masker = shap.maskers.Partition(rows[:7])
+    ours = Explainer(product, masker, groups=groups)(rows[:3])
+    plain = Explainer(product, rows[:7], groups=groups)(rows[:3])
+    np.testing.assert_array_equal(ours.values, plain.values)
+
+
 @pytest.mark.parametrize(
     ("masker", "says"),
     [
