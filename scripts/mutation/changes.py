@@ -1,6 +1,7 @@
 """Small changes of Python code: another comparison, sign, constant or index, or a line dropped."""
 
 import ast
+import builtins
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -246,6 +247,11 @@ class Changes(ast.NodeVisitor):
 
     # Expressions
 
+    def visit_keyword(self, node: ast.keyword) -> None:
+        """Leave `zip(..., strict=True)` alone, which is an assertion."""
+        if node.arg != "strict":
+            self.visit(node.value)
+
     def visit_Compare(self, node: ast.Compare) -> None:
         """Compare otherwise."""
         operands = [node.left, *node.comparators]
@@ -264,7 +270,7 @@ class Changes(ast.NodeVisitor):
     def visit_BinOp(self, node: ast.BinOp) -> None:
         """Swap signs of numbers."""
         sides = (node.left, node.right)
-        is_type = any(isinstance(each, ast.Constant) and each.value is None for each in sides)
+        is_type = isinstance(node.op, ast.BitOr) and any(map(_is_type, sides))
         is_text = any(isinstance(each, ast.JoinedStr) or _is_string(each) for each in sides)
         if type(node.op) in SIGNS and not is_type and not is_text:
             old, new = SIGNS[type(node.op)]
@@ -331,6 +337,14 @@ def _first_line(part: ast.AST) -> int:
 
 def _is_typing(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def _is_type(node: ast.expr) -> bool:
+    """Return whether an operand is a type, by its name."""
+    if isinstance(node, ast.BinOp):
+        return _is_type(node.left) or _is_type(node.right)
+    name = ast.unparse(node).partition("[")[0].rpartition(".")[2]
+    return name in dir(builtins) or (name[:1].isupper() and not name.isupper())
 
 
 def _is_string(node: ast.expr) -> bool:

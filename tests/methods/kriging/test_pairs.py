@@ -25,6 +25,7 @@ from shearshap.methods.kriging.pairs import (
     SELECTION_LINEAR,
     SELECTION_NUGGET,
     SELECTION_SIZE,
+    PivotedFactor,
     SelectionPrior,
     candidate_pairs,
     pivoted_cholesky,
@@ -120,6 +121,21 @@ def test_a_wrong_proposal_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pair_selection, "SHORTLIST", 3)
     monkeypatch.setattr(pair_selection, "PROPOSED_GAIN", 0.0)
     np.testing.assert_array_equal(pivoted_cholesky(pairs, 40), right)
+
+
+@pytest.mark.parametrize("wrong", [1, 4, 9])
+def test_proposals_count_up_to_the_first_that_is_not_the_best(wrong: int) -> None:
+    """All of them if they are right; else no fewer, so that no step is wasted, and no more."""
+    players = 9
+    pairs = candidate_pairs(players, 200, np.random.default_rng(0))
+    best = pivoted_cholesky(pairs, 40)[players:] + 1
+    factor = PivotedFactor(SelectionPrior.from_pairs(pairs), 60)
+    factor.append(factor.step_on(np.arange(players + 1)))
+    assert factor.best_pivots(factor.step_on(best)) == len(best)
+    proposed = best.copy()
+    proposed[wrong] = 200  # a pair that is never among the best
+    assert 200 not in best
+    assert factor.best_pivots(factor.step_on(proposed)) == wrong
 
 
 def test_rounding_errors_do_not_change_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
