@@ -1,5 +1,6 @@
 """Several background rows, each with coalitions of its own."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -11,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from games import Floats
+from games import Bools, Floats
 from laws import SEEDS, few
 from peer_library import peer
-from shearshap import Auto, BudgetError, Explainer, Explanation
+from shearshap import Auto, BudgetError, Explainer, Explanation, Kriging, ShearWarning
 from shearshap.engine.backgrounds import average
+from shearshap.engine.loop import Clock
 
 P = 8
 RNG = np.random.default_rng(0)
@@ -144,6 +146,112 @@ def test_tolerances() -> None:
     # as much as without a tolerance: no part of the budget is left
     assert (missed.row_evaluations > 800).all()
     assert (missed.row_evaluations <= 900).all()
+
+
+# Rounds: with a tolerance, pairs get 16, 32, 64, ... coalitions, until a row is precise enough
+
+PAIRS = 3  #: background rows
+BUDGETS = [1 + PAIRS * each for each in (16, 16 + 32, 16 + 32 + 64, 16 + 32 + 64 + 128)]
+NEVER = 1e-300  #: a tolerance that no row reaches
+
+
+@pytest.mark.parametrize("method", ["permutation-antithetic", "shear-unbiased", "kriging"])
+def test_rows_stop_at_the_first_round_that_reaches_the_tolerance(method: str) -> None:
+    """A row's answer is that of its last round, whatever the other rows and the budget are."""
+    explainer = Explainer(network(), BACKGROUND[:PAIRS], method=method)
+    rows = np.concatenate((ROWS, 0.1 * ROWS))
+    first = explainer(rows, tol=NEVER, budget=BUDGETS[0])
+    if method == "kriging":
+        explainer = replace(explainer, method=Kriging(first.calibration))
+    third = explainer(rows, tol=NEVER, budget=BUDGETS[2])  # by then all have errors
+    assert third.standard_errors is not None
+    tol = float(np.median(third.standard_errors.max(axis=1)))
+
+    stopped = np.zeros(len(rows), dtype=bool)
+    before = first
+    for budget in BUDGETS:
+        answer = explainer(rows, tol=tol, budget=budget)
+        every = explainer(rows, tol=NEVER, budget=budget)
+        _assert_rows_are_of(answer, every, ~stopped)
+        _assert_rows_are_of(answer, before, stopped)
+        errors = np.inf if answer.standard_errors is None else answer.standard_errors.max(axis=1)
+        stopped = np.broadcast_to(errors <= tol, len(rows))
+        np.testing.assert_array_equal(answer.converged, stopped)
+        before = answer
+    assert stopped.any()
+    assert before.row_evaluations is not None
+    assert len(np.unique(before.row_evaluations)) > 1
+
+    for row in range(len(rows)):
+        alone = explainer(rows[[row]], tol=tol, budget=BUDGETS[-1])
+        _assert_rows_are_of(alone, before[[row]], np.array([True]))
+
+
+def _assert_rows_are_of(answer: Explanation, other: Explanation, which: Bools) -> None:
+    """Assert that some rows of two explanations are the same."""
+    for name in ("values", "standard_errors", "row_evaluations"):
+        ours, theirs = getattr(answer, name), getattr(other, name)
+        if (ours is None and theirs is None) or not which.any():
+            continue
+        np.testing.assert_allclose(ours[which], theirs[which], atol=1e-9, err_msg=name)
+
+
+class Timed:
+    """A function that takes a second for each row, and later perhaps a hundred."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, slow_from: float = np.inf) -> None:
+        self.seconds = 0.0
+        self.asked = 0
+        self.slow_from = slow_from
+        monkeypatch.setattr(Clock, "now", staticmethod(lambda: self.seconds))
+
+    def __call__(self, x: Floats) -> Floats:
+        self.asked += len(x)
+        self.seconds += len(x) * (100.0 if self.asked > self.slow_from else 1.0)
+        return np.asarray(np.tanh(x[:, 0] * x[:, 1] + x[:, 2:].sum(axis=1)))
+
+
+OVERHEAD = PAIRS + 1  #: evaluations of the background rows, and of the row that checks the model
+
+
+def timed(model: Timed) -> tuple[Explainer, list[Explanation]]:
+    """An explainer, and its answers without a deadline after one, two and three rounds."""
+    model.asked, slow_from, model.slow_from = 0, model.slow_from, np.inf
+    explainer = Explainer(model, BACKGROUND[:PAIRS], method="permutation-antithetic", batch_size=8)
+    answers = [explainer(ROWS[:1], tol=NEVER, budget=budget) for budget in BUDGETS]
+    model.asked, model.slow_from = 0, slow_from
+    return explainer, answers
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_round_is_begun_if_it_fits_before_the_deadline(
+    rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is judged by the seconds that the evaluations of the round before took."""
+    model = Timed(monkeypatch)
+    explainer, answers = timed(model)
+    so_far, then = (answer.evaluations for answer in answers[rounds - 1 : rounds + 1])
+    for part, expected in ((0.9, answers[rounds - 1]), (1.1, answers[rounds])):
+        model.asked = 0
+        deadline = OVERHEAD + so_far + part * (then - so_far)
+        with pytest.warns(ShearWarning):
+            answer = explainer(ROWS[:1], deadline=deadline, tol=NEVER, budget=BUDGETS[rounds])
+        assert model.asked == OVERHEAD + expected.evaluations
+        _assert_rows_are_of(answer, expected, np.array([True]))
+        is_cut = expected is not answers[rounds]
+        assert ("fewer evaluations than the budget" in " ".join(answer.notes)) == is_cut
+
+
+def test_a_round_that_the_deadline_cuts_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model slows down in the second round, so that only its first calls come in time."""
+    model = Timed(monkeypatch)
+    explainer, (first, *_) = timed(model)
+    model.slow_from = OVERHEAD + first.evaluations + 16
+    deadline = 1000.0
+    with pytest.warns(ShearWarning, match="it has fewer evaluations than the budget allows"):
+        cut = explainer(ROWS[:1], deadline=deadline, tol=NEVER, budget=BUDGETS[-1])
+    assert OVERHEAD + first.evaluations + 16 < model.asked < OVERHEAD + first.evaluations + 40
+    _assert_rows_are_of(cut, first, np.array([True]))
 
 
 def test_a_prepared_explainer_gives_the_same_answers() -> None:

@@ -145,7 +145,7 @@ def test_differences_count_from_a_thousandth_of_an_outputs_effect_on(output: int
     size = np.array([1.0, 1e4])
 
     def shifted(rows: Floats) -> Floats:
-        answer = weighted(rows)[:, None] * size
+        answer: Floats = weighted(rows)[:, None] * size
         if len(rows) == CHECKED_ROWS:  # the rows themselves
             answer[0, output] += shift
         return answer

@@ -373,7 +373,10 @@ class _Answer:
     def replace_rows(self, rows: Tensor, later: "_Answer") -> None:
         """Take the values of a later round for some rows; what was spent adds up."""
         self.values[rows] = later.values
-        if self.errors is not None and later.errors is not None:
+        if self.errors is None:  # so that no row has stopped: these are all
+            self.errors = later.errors
+            self.degrees_of_freedom = later.degrees_of_freedom
+        elif later.errors is not None:
             self.errors[rows] = later.errors
         self.evaluations[rows] += later.evaluations
         self.derivative_passes += later.derivative_passes
