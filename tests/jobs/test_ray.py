@@ -124,7 +124,7 @@ def test_work_that_no_worker_can_unpickle_is_refused() -> None:
 def test_a_model_goes_along_with_the_work(folder: Path) -> None:
     inputs = table()[["a", "b", "c"]]
     model = LinearRegression().fit(inputs, inputs["a"] - 2 * inputs["b"])
-    for out, executor in (("values", RayExecutor()), ("alone", InProcess())):
+    for out, executor in (("values", RayExecutor(workers=1)), ("alone", InProcess())):
         job(model=model, out=folder / out).run(executor=executor, progress=False)
     pd.testing.assert_frame_equal(values(), values("alone"))
 

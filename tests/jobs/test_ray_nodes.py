@@ -1,5 +1,6 @@
 """Large jobs on a Ray cluster of which one node has other files than the rest, or dies."""
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ pytest.importorskip("ray")
 
 PACKAGE = Path(shearshap.__file__).parent
 
-pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,46 @@ def test_a_node_without_the_data(odd: Node, folder: Path, undisturbed: pd.DataFr
     with odd.mounted(folder / "empty", folder / "rows"):
         assert on_ray().retries == 1
     check_whole(values(), undisturbed)
+
+
+@pytest.mark.usefixtures("session")
+def test_a_node_whose_output_folder_is_its_own_disk(
+    odd: Node, folder: Path, undisturbed: pd.DataFrame
+) -> None:
+    own = folder / "own"
+    own.mkdir()
+    (folder / "values").mkdir()
+    with odd.mounted(own, folder / "values"), left_out("out: .* is not the folder of this run"):
+        assert on_ray().retries == 0
+    assert not list(own.iterdir())
+    check_whole(values(), undisturbed)
+
+
+def refusal_of_the_odd_node() -> str:
+    """The error of a job for which only the odd node has room."""
+    with pytest.raises(JobError) as raised:
+        job().run(executor=RayExecutor(num_cpus=2), progress=False)
+    assert raised.value.summary.rows == 0
+    return str(raised.value)
+
+
+@pytest.mark.usefixtures("session")
+def test_a_node_with_another_version(odd: Node, folder: Path) -> None:
+    other = folder / "other"
+    shutil.copytree(PACKAGE, other, ignore=shutil.ignore_patterns("__pycache__"))
+    own = shearshap.__version__
+    text = (other / "__init__.py").read_text()
+    (other / "__init__.py").write_text(text.replace(f'"{own}"', '"0.0.1"'))
+    with odd.mounted(other, PACKAGE):
+        assert f"{HOST} has shearshap 0.0.1, and the driver has {own}" in refusal_of_the_odd_node()
+
+
+@pytest.mark.usefixtures("session")
+def test_a_node_with_another_model(odd: Node, folder: Path) -> None:
+    other = folder / "other.py"
+    other.write_text((folder / "score.py").read_text().replace("a * b * c", "a * b"))
+    with odd.mounted(other, folder / "score.py"):
+        assert f"score.py:predict on {HOST} is not the model that" in refusal_of_the_odd_node()
 
 
 # At the end, since the node is gone then
