@@ -186,6 +186,38 @@ def test_workers_that_die_or_hang_fail_one_shard_only(tmp_path: Path) -> None:
 # Without an open session
 
 
+def test_parts_in_a_copy_of_the_working_directory_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ray job submit --working-dir` starts the job in one, of which every node has its own."""
+    copy = folder / "working_dir_files/_ray_pkg_0123456789abcdef"
+    copy.mkdir(parents=True)
+    monkeypatch.chdir(copy)
+    for out in ("values", "below/values"):
+        with pytest.raises(InputError, match=r"out: .*_ray_pkg_.* is in Ray's copy of the working"):
+            job(
+                data=folder / "rows", background=None, model=f"{folder}/score.py:predict", out=out
+            ).run()
+    assert not list(copy.iterdir())
+
+
+def test_a_cluster_that_wants_a_token_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        note = (
+            "InvalidAuthToken: Authentication token is missing. Note: RAY_AUTH_MODE is 'disabled'"
+        )
+        raise ConnectionError("Failed to connect") from RuntimeError(note)
+
+    ray.shutdown()
+    monkeypatch.setattr(ray, "init", refuse)
+    with pytest.raises(
+        InputError, match="Failed to connect, which wants a token: set RAY_AUTH_MODE"
+    ):
+        list(RayExecutor("auto").run(Touch(tmp_path), shards(1)))
+
+
 def test_an_address_where_nobody_listens_is_refused(tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

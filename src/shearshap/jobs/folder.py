@@ -21,7 +21,7 @@ from typing import Any, TextIO
 import numpy as np
 from tqdm import tqdm
 
-from shearshap.errors import InputError, JobError, collect_warnings
+from shearshap.errors import InputError, JobError, collect_warnings, recorded
 from shearshap.jobs.executors import Executor
 from shearshap.jobs.manifest import MANIFEST, RUN, Manifest, Run
 from shearshap.jobs.models import ModelSource
@@ -57,6 +57,7 @@ MAX_NAMED = 5  #: shards or files that a message names
 SECONDS_PER_LINE = 10.0  #: between two lines of progress, at least
 LINE = "{n:,} of {total:,} rows, {rate_noinv_fmt}, {remaining} left\n"  #: of progress
 STDERR = "-"  #: the name of a log that goes there
+RAY_COPY = "_ray_pkg_"  #: how the names of Ray's copies of a working directory begin
 
 
 def run_folder(
@@ -112,6 +113,7 @@ def _reports(
     run = plan.work.run
     assert run is not None
     with ExitStack() as stack:
+        stack.enter_context(recorded(plan.notes))  # warnings of nodes that are left out
         coming = executor.run(plan.work, todo) if todo else iter(())
         stack.callback(getattr(coming, "close", lambda: None))  # if this is interrupted
         for report in coming:
@@ -175,6 +177,11 @@ def _check_folder_job(job: Options, read: FilesRead, log: Place | str) -> None:
     if isinstance(job.model, str) and is_folder(model := place(job.model, "model")):
         read.append(("the model", model))
     check_apart(job.out, "out", read)
+    if isinstance(job.out, Path) and any(part.startswith(RAY_COPY) for part in job.out.parts):
+        raise InputError(
+            f"out: {job.out} is in Ray's copy of the working directory, and every node has its own "
+            "copy; choose an absolute path on a shared disk, or a bucket"
+        )
     if log in (STDERR, job.out / LOG):
         return
     log = place(log, "log")

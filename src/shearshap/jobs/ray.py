@@ -101,9 +101,12 @@ def _session(executor: RayExecutor) -> Iterator[Any]:
         _check_reachable(address)
         ray.init(address, **options)
     except (OSError, RuntimeError, ValueError) as error:
+        reason = _first_line(error)
+        if "RAY_AUTH_MODE" in str(error.__cause__):
+            reason += ", which wants a token: set RAY_AUTH_MODE=token"
         raise InputError(
-            f"address: cannot open a Ray session at {address!r}: {_first_line(error)}; start a "
-            "cluster with 'ray start --head', or leave the address out to run on this machine"
+            f"address: cannot open a Ray session at {address!r}: {reason}; start a cluster with "
+            "'ray start --head', or leave the address out to run on this machine"
         ) from error
     try:
         yield ray
