@@ -21,8 +21,8 @@ from shearshap.errors import InputError
 from shearshap.jobs import Job, LocalProcesses, models
 from shearshap.jobs.models import open_model
 from shearshap.jobs.options import BackgroundOption
-from shearshap.jobs.places import place
 from shearshap.jobs.tables import METADATA
+from shearshap.jobs.urls import place
 from shearshap.jobs.values import write_report
 from shearshap.report import GENERATOR
 

@@ -27,8 +27,6 @@ from shearshap.jobs.manifest import MANIFEST, RUN, Manifest, Run
 from shearshap.jobs.models import ModelSource
 from shearshap.jobs.options import REPORT, Options
 from shearshap.jobs.places import (
-    Place,
-    Url,
     check_writable,
     errors_of,
     exists,
@@ -36,7 +34,6 @@ from shearshap.jobs.places import (
     is_folder,
     names_in,
     opened,
-    place,
     remove,
     written_whole,
 )
@@ -44,6 +41,7 @@ from shearshap.jobs.plan import BACKGROUND, CONVERTED, Plan, make_plan
 from shearshap.jobs.result import Outcome, folder_summary, report_of, result_of
 from shearshap.jobs.shards import Shard, ShardResult, in_parallel, sample
 from shearshap.jobs.tables import WRITTEN, FilesRead, check_apart, check_place
+from shearshap.jobs.urls import Place, Url, place
 from shearshap.jobs.work import INTERACTIONS, Block
 from shearshap.result.text import counted
 

@@ -7,9 +7,10 @@ from shearshap.errors import InputError
 from shearshap.jobs.job import files_read
 from shearshap.jobs.models import ModelSource, exits_as_errors, restore_cwd
 from shearshap.jobs.options import Options, device_of, errors_with_files, parse_devices
-from shearshap.jobs.places import Place, is_folder, place, written_whole
+from shearshap.jobs.places import is_folder, written_whole
 from shearshap.jobs.plan import Plan, open_files
 from shearshap.jobs.tables import check_place, check_suffix, write
+from shearshap.jobs.urls import Place, place
 from shearshap.result.importance import LossImportance
 
 DRAWN = (".png", ".svg")

@@ -20,10 +20,11 @@ from shearshap.jobs.executors import Executor, InProcess
 from shearshap.jobs.folder import run_folder
 from shearshap.jobs.models import ModelSource, absolute_model, exits_as_errors, model_files
 from shearshap.jobs.options import Options, errors_with_files, parse_devices
-from shearshap.jobs.places import Place, absolute, errors_of, exists, is_folder
+from shearshap.jobs.places import absolute, errors_of, exists, is_folder
 from shearshap.jobs.plan import Plan, make_plan
 from shearshap.jobs.result import Outcome, facts, file_summary, report_of, result_of
 from shearshap.jobs.tables import FilesRead, check_in, check_place, check_suffix, write
+from shearshap.jobs.urls import Place
 from shearshap.jobs.values import kept
 from shearshap.jobs.work import Block
 

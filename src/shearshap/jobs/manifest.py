@@ -27,8 +27,9 @@ import pyarrow as pa
 from shearshap import __version__
 from shearshap.errors import InputError
 from shearshap.jobs.options import Options
-from shearshap.jobs.places import Place, opened, written_whole
+from shearshap.jobs.places import opened, written_whole
 from shearshap.jobs.shards import Shard
+from shearshap.jobs.urls import Place
 from shearshap.result.text import counted
 
 MANIFEST = "_manifest.json"  #: readers of folders of Parquet leave out names with an underscore

@@ -19,19 +19,8 @@ from typing import Any
 
 from shearshap.errors import InputError, ModelError
 from shearshap.forks import ForkSafeLock
-from shearshap.jobs.places import (
-    Place,
-    Url,
-    all_files,
-    errors_of,
-    exists,
-    is_file,
-    is_folder,
-    local,
-    opened,
-    place,
-    without_secrets,
-)
+from shearshap.jobs.places import all_files, errors_of, exists, is_file, is_folder, local, opened
+from shearshap.jobs.urls import Place, Url, place, without_secrets
 from shearshap.models import adapted_model, eval_mode
 from shearshap.models.sklearn import booster_library
 

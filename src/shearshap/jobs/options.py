@@ -24,18 +24,10 @@ from shearshap.errors import BudgetError, InputError
 from shearshap.games.conditional import KINDS
 from shearshap.games.indices import SEMIVALUES, InteractionName
 from shearshap.games.loss import Loss
-from shearshap.jobs.places import (
-    Place,
-    Url,
-    errors_of,
-    is_folder,
-    local,
-    names_folder,
-    place,
-    without_secrets,
-)
+from shearshap.jobs.places import errors_of, is_folder, local
 from shearshap.jobs.shards import SHARD_ROWS
 from shearshap.jobs.tables import WRITTEN, interactions_beside
+from shearshap.jobs.urls import Place, Url, names_folder, place, without_secrets
 from shearshap.methods.base import Method
 
 REPORT = "_report.html"  #: in a folder of parts

@@ -1,4 +1,4 @@
-"""Places of files: paths of this machine, and URLs of object stores and of HDFS.
+"""Files and folders at paths of this machine and at URLs of object stores and of HDFS.
 
     data = place("s3://bucket/rows")
     for file, size in files_below(data, (".parquet",)):
@@ -13,8 +13,7 @@ object appears whole or not at all, since it is written to a file of this machin
 when it is complete: pyarrow's streams cannot be given up.
 
 What goes wrong at a URL is an `OSError` as at a path, with an `errno` and a `strerror` in words;
-`errors_of` raises both as `InputError`. The text of a `Url` is without its keys and passwords, in
-whatever message it comes; `Url.address` is with them.
+`errors_of` raises both as `InputError`.
 """
 
 import errno
@@ -24,35 +23,23 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, copy_files
 
 from shearshap import store
 from shearshap.errors import InputError
+from shearshap.jobs.urls import OBJECT_STORES, Place, Url, is_utf8, without_secrets
 
-OBJECT_STORES = ("s3", "gs", "gcs", "abfs", "abfss")
-SCHEMES = (*OBJECT_STORES, "hdfs", "viewfs", "file")
 HIDDEN = (".", "_")  #: how names begin that readers of folders leave out
-SECRET = "***"  #: what stands for a key or a password
-
-URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
-COLLAPSED_URL = re.compile(rf"({'|'.join(SCHEMES)}):/[^/]")  #: a URL that went through `Path`
-URL_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://[^\s'\"]+")
-USER = re.compile(r"(?<=://)[^/?]*:[^/?]*@|(?<=^s3://)[^?]*:[^?]*@")  #: with a password
-OPTION = re.compile(r"([?&])([^=&]+)=([^&]*)")
-PLAIN_OPTIONS = (
-    "allow_bucket_creation", "allow_bucket_deletion", "enable_tls", "endpoint_override",
-    "project_id", "region", "replication", "retry_limit_seconds", "scheme",
-)  # fmt: skip
-"""Options in a URL that are no secret; any other might be."""
+CHUNK = 1 << 24  #: bytes that are copied at once
+SPACE = 65536  #: bytes that a disk must have left
+TRIAL = ".may-write.partial"  #: an object that shows that others can be written
 
 S3_ERROR = re.compile(r"AWS Error (\w+) during (\w+) operation(?:.*Details: (.*))?", re.DOTALL)
 S3_REASONS = {
@@ -64,152 +51,7 @@ S3_REASONS = {
     "NO_SUCH_BUCKET": (errno.ENOENT, "there is no such bucket"),
     "NO_SUCH_KEY": (errno.ENOENT, "there is no such object"),
 }
-SPACE = 65536  #: bytes that a disk must have left
-TRIAL = ".may-write.partial"  #: an object that shows that others can be written
-CHUNK = 1 << 24  #: bytes that are copied at once
 MAX_REASON = 300  #: characters of another library's message that are repeated
-
-
-@dataclass(frozen=True, repr=False)
-class Url:
-    """A file or folder in an object store or in HDFS, with the part of a path's interface we use.
-
-    Its text is without keys and passwords, so that they are in no message; `address` has them.
-    """
-
-    scheme: str
-    authority: str  #: the bucket, container or host, with the user or keys if they are given
-    key: str = ""  #: the name below that, decoded; "" for the whole bucket
-    query: str = ""  #: options for pyarrow
-
-    def __str__(self) -> str:
-        return without_secrets(self.address)
-
-    def __repr__(self) -> str:
-        return f"Url({str(self)!r})"
-
-    def __truediv__(self, name: str) -> "Url":
-        return replace(self, key=str(PurePosixPath(self.key) / name))
-
-    @property
-    def address(self) -> str:
-        """The URL, with any keys and passwords, as `place` reads it again."""
-        key = self.key.replace("%", "%25").replace("?", "%3F")
-        query = f"?{self.query}" if self.query else ""
-        return f"{self.scheme}://{self.authority}{'/' if key else ''}{key}{query}"
-
-    @property
-    def name(self) -> str:
-        """The last part, as of a path."""
-        return PurePosixPath(self.key).name
-
-    @property
-    def suffix(self) -> str:
-        """The ending of the name, as of a path."""
-        return PurePosixPath(self.key).suffix
-
-    @property
-    def parent(self) -> "Url":
-        """The folder; that of a bucket is the bucket."""
-        parent = PurePosixPath(self.key).parent.as_posix()
-        return replace(self, key="" if parent == "." else parent)
-
-    def with_name(self, name: str) -> "Url":
-        """Return the place beside this one that has another name."""
-        return replace(self, key=str(PurePosixPath(self.key).with_name(name)))
-
-    def with_suffix(self, suffix: str) -> "Url":
-        """Return the place whose name has another ending."""
-        return replace(self, key=str(PurePosixPath(self.key).with_suffix(suffix)))
-
-    def is_relative_to(self, folder: "Url") -> bool:
-        """Return whether this is a folder, or is in it."""
-        is_same_store = replace(self, key="") == replace(folder, key="")
-        return is_same_store and PurePosixPath(self.key).is_relative_to(folder.key)
-
-    def relative_to(self, folder: "Url") -> PurePosixPath:
-        """Return the name of this below a folder."""
-        if not self.is_relative_to(folder):
-            raise ValueError(f"{self} is not in {folder}")
-        return PurePosixPath(self.key).relative_to(folder.key)
-
-
-Place = Path | Url
-
-
-def place(text: "str | os.PathLike[str] | Url", what: str = "path") -> Place:
-    """Return the place that a text names: a URL, or a path, which any other text is.
-
-    `what` is the first word of every error.
-    """
-    if isinstance(text, Url):
-        return text
-    text = os.fspath(text)
-    if not _is_utf8(text):
-        raise InputError(f"{what}: the name {text!r} is not UTF-8; rename it")
-    url = URL.fullmatch(text)
-    if url is not None:
-        return _url(url[1].lower(), url[2], text, what)
-    if COLLAPSED_URL.match(text) and not Path(text.partition("/")[0]).exists():
-        raise InputError(
-            f"{what}: expected a URL as text, got the path {text}; a Path cannot hold a URL"
-        )
-    return Path(text)
-
-
-def _url(scheme: str, rest: str, text: str, what: str) -> Place:
-    shown = without_secrets(text)
-    if scheme not in SCHEMES:
-        names = ", ".join(f"{name}://" for name in SCHEMES)
-        raise InputError(f"{what}: expected a path or a URL that begins with {names}; got {shown}")
-    address, _, query = rest.partition("?")
-    authority, _, key = address.partition("/")
-    try:
-        key = unquote(key, errors="strict").rstrip("/")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{what}: the name in {shown} is not UTF-8; rename it") from error
-    if scheme == "file":
-        if authority not in ("", "localhost"):
-            raise InputError(f"{what}: expected file:///folder/name, got {shown}")
-        return Path(f"/{key}")
-    if scheme in OBJECT_STORES and not authority.rpartition("@")[2]:
-        raise InputError(f"{what}: there is no name of a bucket in {shown}")
-    if scheme == "s3" and ":" in authority.rpartition("@")[2]:
-        raise InputError(
-            f"{what}: cannot read the bucket's name in {shown}; if there is a / in a key, write "
-            "%2F, or pass the keys by the environment"
-        )
-    if key and any(part in ("", ".", "..") for part in key.split("/")):
-        raise InputError(f"{what}: expected names without //, /. and /.. in {shown}")
-    return Url(scheme, authority, key, query)
-
-
-def names_folder(text: object) -> bool:
-    """Return whether a text ends in /, which says that it names a folder."""
-    url = URL.fullmatch(str(text))
-    name = str(text) if url is None else url[2].partition("?")[0]
-    return name.endswith(("/", os.sep))
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:  # the bytes of a name that have no meaning in UTF-8
-        return False
-    return True
-
-
-def without_secrets(text: object) -> str:
-    """Return a text, such as a command, without the keys and passwords in its URLs."""
-
-    def option(match: re.Match[str]) -> str:
-        before, name, value = match.groups()
-        return f"{before}{name}={value if name in PLAIN_OPTIONS else SECRET}"
-
-    def url(match: re.Match[str]) -> str:
-        return OPTION.sub(option, USER.sub(f"{SECRET}@", match[0]))
-
-    return URL_IN_TEXT.sub(url, str(text))
 
 
 # Looking
@@ -355,7 +197,7 @@ def _walked(folder: Path, what: str) -> Iterator[Path]:
             if name.startswith(HIDDEN):
                 continue
             path = Path(parent, name)
-            if not _is_utf8(name):
+            if not is_utf8(name):
                 raise InputError(f"{what}: the name {str(path)!r} is not UTF-8; rename it")
             if path.is_symlink() and not path.exists():
                 raise InputError(f"{what}: {path} is a link to nothing; remove it")

@@ -38,12 +38,7 @@ from shearshap.jobs.options import (
     errors_with_files,
     parse_devices,
 )
-from shearshap.jobs.places import (
-    exists,
-    files_below,
-    is_folder,
-    written_whole,
-)
+from shearshap.jobs.places import exists, files_below, is_folder, written_whole
 from shearshap.jobs.shards import InputFile, Shard, cut, in_parallel, sample, shard_sizes
 from shearshap.jobs.work import ShardWork
 from shearshap.methods import METHODS

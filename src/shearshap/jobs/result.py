@@ -10,9 +10,10 @@ from tqdm import tqdm
 from shearshap import __version__
 from shearshap.errors import InputError
 from shearshap.jobs.options import Options
-from shearshap.jobs.places import Place, reason, size
+from shearshap.jobs.places import reason, size
 from shearshap.jobs.plan import Plan, described
 from shearshap.jobs.shards import ShardResult
+from shearshap.jobs.urls import Place
 from shearshap.jobs.values import write_html
 from shearshap.jobs.work import Block
 from shearshap.report.explained import page

@@ -23,8 +23,9 @@ from pyarrow import types
 from pyarrow.parquet import ParquetFile
 
 from shearshap.errors import InputError
-from shearshap.jobs.places import Place, opened, reason
+from shearshap.jobs.places import opened, reason
 from shearshap.jobs.tables import READ_ERRORS, check_names, is_index
+from shearshap.jobs.urls import Place
 from shearshap.result.text import counted
 
 SHARD_ROWS = 1 << 16  #: rows of a shard at most: what is done again if a worker dies

@@ -24,7 +24,8 @@ from pyarrow.parquet import ParquetFile
 from shearshap.data.frames import as_frame, columns_of_model, trained_order
 from shearshap.errors import InputError
 from shearshap.jobs import places
-from shearshap.jobs.places import Place, errors_of, local, opened, reason, written_whole
+from shearshap.jobs.places import errors_of, local, opened, reason, written_whole
+from shearshap.jobs.urls import Place
 from shearshap.report import GENERATOR
 
 READ = (".csv", ".parquet", ".pq")

@@ -16,8 +16,9 @@ from shearshap.data.frames import as_frame
 from shearshap.errors import InputError
 from shearshap.jobs.columns import InputColumns
 from shearshap.jobs.manifest import MANIFEST
-from shearshap.jobs.places import Place, is_file, opened, place, reason, written_whole
+from shearshap.jobs.places import is_file, opened, reason, written_whole
 from shearshap.jobs.tables import METADATA, check_in, check_place, interactions_beside
+from shearshap.jobs.urls import Place, place
 from shearshap.report import Page, render
 from shearshap.report.explained import page
 from shearshap.report.result import Result

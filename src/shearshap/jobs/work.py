@@ -31,7 +31,7 @@ from shearshap.jobs.columns import InputColumns, in_schema, in_type, joined
 from shearshap.jobs.manifest import Run
 from shearshap.jobs.models import ModelSource, restore_cwd
 from shearshap.jobs.options import device_of
-from shearshap.jobs.places import Place, opened, reason, written_whole
+from shearshap.jobs.places import opened, reason, written_whole
 from shearshap.jobs.shards import (
     BUFFER,
     MIN_ROWS,
@@ -41,6 +41,7 @@ from shearshap.jobs.shards import (
     read_at_once,
 )
 from shearshap.jobs.tables import METADATA, READ_ERRORS
+from shearshap.jobs.urls import Place
 from shearshap.result.explanation import Explanation, spent_evaluations
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  #: errors of a disk that takes no more files
