@@ -5,7 +5,9 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import signal
 import socket
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -285,6 +287,24 @@ def test_refusals_are_the_errors_of_files(bucket: Bucket) -> None:
     with pytest.raises(FileNotFoundError, match="there is no such bucket"):
         written(nowhere, b"new")
     assert not exists(nowhere)
+
+
+def test_interrupted_upload_leaves_the_whole_object(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = places._write
+    main = threading.main_thread()
+
+    def interrupted(file: Path, system: Any, path: str) -> None:
+        assert main.ident is not None
+        signal.pthread_kill(main.ident, signal.SIGINT)
+        write(file, system, path)
+
+    monkeypatch.setattr(places, "_write", interrupted)
+    content = bytes(1 << 16)
+    with pytest.raises(KeyboardInterrupt):
+        written(place(f"{bucket.url}/a.csv"), content)
+    assert bucket.get("a.csv") == content
 
 
 @pytest.mark.slow
