@@ -1,5 +1,6 @@
 """What a user passes as a background, and which rows it becomes."""
 
+import pickle
 import warnings
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from shearshap import Explainer, ShearWarning
+from shearshap import Conditional, Explainer, ShearWarning
 from shearshap.data import Inputs, encode
 from shearshap.models import AdaptedModel
 
@@ -264,3 +265,84 @@ def test_the_worst_features_are_named_once() -> None:
     assert encoded(("mode", frame), frame[:1]).notes == (
         "d equals the background in the row, c too, b too, so their values are 0 there.",
     )
+
+
+# What an explainer takes along when it is pickled
+
+LARGE = np.random.default_rng(0).normal(size=(20_000, 3)).round(2)
+TABLE = pd.DataFrame(LARGE, columns=list("abc")).assign(
+    city=np.where(LARGE[:, 0] > 0, "Bern", "Oslo"), id=np.arange(20_000)
+)
+
+
+def first_by_second(x: Any) -> Any:
+    table = x[["a", "b"]].to_numpy() if hasattr(x, "columns") else np.asarray(x)
+    return table[:, 0] * table[:, 1]
+
+
+def in_bern(x: Any) -> Any:
+    return np.where(np.asarray(x["city"]).astype(str) == "Bern", np.asarray(x["a"]), 0.0)
+
+
+def two_inputs(one: Any, other: Any) -> Any:
+    return one[:, 0] * other[:, 1]
+
+
+KEPT_KINDS: dict[str, tuple[Any, Any]] = {
+    "array": (first_by_second, LARGE),
+    "tensor": (torch.nn.Linear(3, 1), torch.from_numpy(LARGE).float()),
+    "pandas": (in_bern, TABLE),
+    "polars": (in_bern, pl.from_pandas(TABLE)),
+    "pyarrow": (in_bern, pa.Table.from_pandas(TABLE)),
+}
+
+
+@pytest.mark.parametrize("kind", KEPT_KINDS)
+@pytest.mark.parametrize(
+    ("choice", "size"),
+    [((), 100), (("sample", 30), 30), (("kmeans", 5), 10_000), (("median",), 1), (("mean",), 1)],
+)
+def test_a_pickled_explainer_takes_along_no_more_rows_than_it_uses(
+    kind: str, choice: Any, size: int
+) -> None:
+    model, rows = KEPT_KINDS[kind]
+    background = (choice[0], rows, *choice[1:]) if choice else rows
+    explainer = Explainer(model, background, method="leverage")
+    call: dict[str, Any] = {"budget": 2_000} | ({"index": "id"} if model is in_bern else {})
+    answer = explainer(rows[:3], **call)
+    pickled = pickle.dumps(explainer)  # also after a call
+    assert len(pickled) < 6_000 + 60 * size
+    again = pickle.loads(pickled)(rows[:3], **call)
+    np.testing.assert_array_equal(again.values, answer.values)
+    for name in ("background", "background_rows", "notes"):
+        assert getattr(again, name) == getattr(answer, name)
+
+
+def test_a_pickled_explainer_of_several_inputs_takes_the_drawn_rows_of_all() -> None:
+    inputs = (LARGE, LARGE[:, :2])
+    few = tuple(part[:2] for part in inputs)
+    explainer = Explainer(two_inputs, inputs)
+    pickled = pickle.dumps(explainer)
+    assert len(pickled) < 10_000
+    np.testing.assert_array_equal(pickle.loads(pickled)(few).values, explainer(few).values)
+
+
+@pytest.mark.parametrize(
+    "background",
+    [
+        LARGE[0],
+        LARGE[:50],
+        ("all", LARGE[:200]),
+        ("mode", LARGE[:200]),
+        Conditional(LARGE[:200]),
+        ("average", LARGE),
+        LARGE.reshape(200, 300),  # one row, of an image
+        None,
+    ],
+)
+def test_a_background_that_is_used_as_it_is_stays_so(background: Any) -> None:
+    explainer = Explainer(first_by_second, background, groups=[[0], [1, 2]])
+    kept = pickle.loads(pickle.dumps(explainer)).background
+    if isinstance(background, Conditional):
+        background, kept = background.train, kept.train
+    np.testing.assert_equal(kept, background)

@@ -8,6 +8,7 @@ background.py      what replaces absent players: rows, and statistics of rows
 frames.py          frames of every library: columns by name, in the order of the model
 common_types.py    one library, and one type for each column, of rows and background
 stand_in.py        a row in place of none: what an explanation of zero rows looks like
+kept.py            what is kept of a background if its explainer is pickled
 display.py         labels of rows, numbers and words of players, for people to read
 """
 

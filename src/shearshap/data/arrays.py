@@ -243,7 +243,7 @@ def _chosen_rows(
     """Return the background (b, d) from its source (n, *shape), of players (d,)."""
     rows = source.flatten(1)
     if given.statistic is not None:
-        return _statistic(given.statistic, rows.cpu(), owner)
+        return statistic_of_table(given.statistic, rows.cpu(), owner)
     return rows if chosen.places is None else rows[torch.from_numpy(chosen.places)]
 
 
@@ -298,7 +298,7 @@ def _checked_background(numbers: Any, shape: tuple[int, ...], *, missing: bool) 
     return rows
 
 
-def _statistic(name: str, rows: Tensor, owner: NDArray[np.int64]) -> Tensor:
+def statistic_of_table(name: str, rows: Tensor, owner: NDArray[np.int64]) -> Tensor:
     """Return the statistic of rows (b, d) as one row, (1, d)."""
     table = in_type_of_numpy(rows)
     if table.dtype.kind == "f":

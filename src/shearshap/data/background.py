@@ -177,6 +177,7 @@ class ParsedBackground:
     is_default: bool = False  #: whether the user gave none: trees then follow their own covers
     note: str | None = None  #: for the user, if the rows are used
     may_be_alone: bool = False  #: whether one row to explain may be its own background
+    passed: int | None = None  #: rows that the user passed, if only some of them were kept
     conditional: Conditional | None = None  #: if absent features are drawn given the present ones
 
     def draws(self, law: Distribution) -> Tensor:
@@ -204,17 +205,20 @@ class ParsedBackground:
         if self.of_explained:
             return self._of_explained(rows)
         if self.statistic is not None:
-            return Selection(None, f"the {self.statistic} of {_counted(rows, 'row')}")
+            return Selection(
+                None, f"the {self.statistic} of {_counted(self.passed or rows, 'row')}"
+            )
         if self.choice == "kmeans":
             chosen, weights = _kmeans(points, rows, self.count, self.seed)
-            words = f"{len(chosen)} of {_counted(rows, 'background row')}, chosen by k-means"
+            words = _counted(self.passed or rows, "background row")
+            words = f"{len(chosen)} of {words}, chosen by k-means"
             return Selection(chosen, words, weights=weights)
 
         words = _counted(rows, "background row")
         note = self.note
         places = None
         if self.choice != "all" and self.weights is None and rows > self.count:
-            places = _sample(rows, self.count, self.seed)
+            places = drawn_places(rows, self.count, self.seed)
             words = f"{self.count:,} of {words}, drawn at random"
             if self.choice is None:
                 note = (
@@ -236,7 +240,7 @@ class ParsedBackground:
             "Explainer(model, X_train) to choose."
         )
         words = f"{shown}, drawn at random" if rows > self.count else shown
-        return Selection(_sample(rows, self.count, self.seed), words, (note,))
+        return Selection(drawn_places(rows, self.count, self.seed), words, (note,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,7 +338,7 @@ def _counted(number: int, noun: str) -> str:
 # Choices of rows
 
 
-def _sample(rows: int, count: int, seed: int) -> NDArray[np.int64]:
+def drawn_places(rows: int, count: int, seed: int) -> NDArray[np.int64]:
     """Return the places of a sample of rows, in order: all of them if they are not more."""
     generator = np.random.default_rng(seed)
     return np.sort(generator.choice(rows, min(rows, count), replace=False))
@@ -352,7 +356,7 @@ def _kmeans(
     from scipy.cluster.vq import kmeans2
     from scipy.spatial.distance import cdist
 
-    read = _sample(rows, MAX_CLUSTERED, seed)
+    read = drawn_places(rows, MAX_CLUSTERED, seed)
     own = points(read)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a cluster may be empty

@@ -423,7 +423,7 @@ def _chosen_rows(
 ) -> Frame:
     """Return the background (b, d) from its source (n, d), whose columns belong to players (d,)."""
     if given.statistic is not None:
-        return _statistic(given.statistic, source, owner)
+        return statistic_of_frame(given.statistic, source, owner)
     return source if chosen.places is None else source[chosen.places.tolist()]
 
 
@@ -504,7 +504,7 @@ def _columns_by_place(rows: Any, width: int) -> list[list[Any]]:
     return [list(column) for column in zip(*table, strict=True)]
 
 
-def _statistic(name: str, source: Frame, owner: NDArray[np.int64]) -> Frame:
+def statistic_of_frame(name: str, source: Frame, owner: NDArray[np.int64]) -> Frame:
     """Return a statistic of the rows of a frame: one row, with a number in the columns of numbers.
 
     In any other column, or with "mode", it is the most frequent cell:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from shearshap.data import Background, Groups
+from shearshap.data.kept import kept_background
 from shearshap.data.texts import TextGroups
 from shearshap.errors import BudgetError, InputError, MethodError
 from shearshap.games.game import Game, coalition_count
@@ -78,6 +79,11 @@ class Options:
     loss: Loss = None
     y: Any = None
     text: Groups | TextGroups | bool = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: of a large background, only the rows that are used."""
+        background = kept_background(self.background, self.seed, self.groups)
+        return vars(self) | {"background": background}
 
     def run(
         self,
