@@ -114,6 +114,7 @@ def _of_other_kinds() -> Iterator[Way]:
     table = table_game(smooth_table(6, 1))
     asked = {"players": 6, "budget": 40, "tol": 0.01, "interactions": True}
     yield "a hierarchy", partial(named, ROWS[:4])
+    yield "a hierarchy, outputs", partial(replace(named, model=outputs), ROWS[:4], budget=50)
     yield "a loss", partial(loss, ROWS[:5], budget=400)
     yield "a game", partial(explain_game, table, **asked)  # type: ignore[arg-type]
     for index in ("SII", "STII", "FSII"):

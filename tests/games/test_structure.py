@@ -226,11 +226,31 @@ def test_coarse_to_fine_opens_the_groups_that_matter() -> None:
     np.testing.assert_allclose(answer.values[0, 5:7], [3, 1], atol=1e-12)
 
 
-def test_rows_do_not_depend_on_their_neighbours() -> None:
-    explainer = Explainer(smooth, X[:1], groups=linkage(X.T), method="coarse-to-fine")
-    together = explainer(X[:6], budget=8)
-    alone = [explainer(X[row : row + 1], budget=8).values for row in range(6)]
-    np.testing.assert_allclose(together.values, np.concatenate(alone), atol=1e-12)
+@settings(max_examples=10, deadline=None)
+@given(budget=st.integers(6, 60), seed=st.integers(0, 10**6))
+def test_rows_do_not_depend_on_their_neighbours(budget: int, seed: int) -> None:
+    """Neither their openings nor what they spend, if each opens other groups."""
+    x = np.random.default_rng(seed).normal(size=(6, 9))
+    groups = {"a": {"b": {"c": [0, 1], "d": [2]}, "e": [3], "f": [4]}, "g": [5], "h": [6, 7, 8]}
+
+    def curved(rows: Any) -> Any:
+        return smooth(rows[:, :5]) + np.abs(rows[:, 5:].sum(axis=1)) * rows[:, 3]
+
+    asked: list[int] = []
+
+    def model(rows: Any) -> Any:
+        asked.append(len(rows))
+        return curved(rows)
+
+    explainer = Explainer(model, np.zeros(9), groups=groups, method="coarse-to-fine")
+    together = explainer(x, budget=budget)
+    spent = sum(asked) - together.check_evaluations
+    alone = [explainer(x[[row]], budget=budget) for row in range(6)]
+    values = np.concatenate([answer.values for answer in alone])
+    np.testing.assert_allclose(together.values, values, atol=1e-12)
+    each = [answer.evaluations for answer in alone]
+    assert together.evaluations == max(each) <= budget
+    assert spent == sum(each)
 
 
 @pytest.mark.slow

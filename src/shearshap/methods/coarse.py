@@ -136,31 +136,27 @@ class Opening(Screening):
     def at(self, game: Game, ends: Tensor, budget: int, rng: np.random.Generator) -> Tensor:
         """Return values and standard errors of every row, (r, 2, p, k), within a budget.
 
-        How much a round may spend depends on the hierarchy alone, so that rows do not depend on
-        each other.
+        Rows that ask for as many coalitions at a time are evaluated together.
         """
         seed = int(rng.integers(1 << 62))  # the same draws for all rows
         known = ends.double().cpu().numpy()
-        rows = [_OpenedRow(self.structure, row, np.random.default_rng(seed)) for row in known]
-        left = budget - 2
-        spent = 0
-        largest = max(_cost(node) for node in self.structure.nodes())
-        allowance = _cost(self.structure.root)
-        while left > 0:
-            allowance = min(left, allowance)
-            chosen = [row.choose(allowance) for row in rows]
-            width = max(len(sets) for sets in chosen)
-            if not width:
+        rows = [
+            _OpenedRow(self.structure, row, budget - 2, np.random.default_rng(seed))
+            for row in known
+        ]
+        while True:
+            chosen = [row.choose() for row in rows]
+            widths = np.array([len(sets) for sets in chosen])
+            if not widths.any():
                 break
-            padded = np.ones((len(rows), width, game.players), dtype=bool)
-            for place, sets in enumerate(chosen):
-                padded[place, : len(sets)] = sets
-            values = game(torch.from_numpy(padded).to(game.device)).double().cpu().numpy()
-            for place, row in enumerate(rows):
-                row.add(values[place])
-            left -= width
-            spent += width
-            allowance = max(largest, 2 * (spent // (2 * ROUND)))
+            for width in np.unique(widths[widths > 0]):
+                alike = np.flatnonzero(widths == width)
+                sets = torch.from_numpy(np.stack([chosen[place] for place in alike]))
+                some = game.take(torch.from_numpy(alike).to(game.device))
+                values = some(sets.to(game.device)).double().cpu().numpy()
+                for place, own in zip(alike, values, strict=True):
+                    rows[place].add(own)
+        game.usage.evaluations += game.cost * max(row.spent for row in rows)
         return torch.from_numpy(np.stack([row.divided() for row in rows])).to(ends)
 
 
@@ -219,15 +215,20 @@ class _Group:
 
 
 class _OpenedRow:
-    """The groups of one row."""
+    """The groups of one row, which is given a budget beside its ends."""
 
-    def __init__(self, structure: Structure, ends: Floats, rng: np.random.Generator) -> None:
+    def __init__(
+        self, structure: Structure, ends: Floats, budget: int, rng: np.random.Generator
+    ) -> None:
         nodes = list(structure.nodes())
         number = {id(node): place for place, node in enumerate(nodes)}
         self.groups = [
             _Group(node, [number.get(id(child), -1) for child in node.children]) for node in nodes
         ]
         self.players = len(structure.paths)
+        self.largest = max(_cost(node) for node in nodes)
+        self.budget = budget
+        self.spent = 0
         self.ends = ends
         self.seen = [ends]
         self.rng = rng
@@ -237,8 +238,9 @@ class _OpenedRow:
         both = np.concatenate((ends, ends))
         self.groups[0].chains.append(_Chains(nobody, nobody, both, 1.0))
 
-    def choose(self, allowance: int) -> Bools:
-        """Return the coalitions (c, p) of the next openings, at most so many."""
+    def choose(self) -> Bools:
+        """Return the coalitions (c, p) of the next openings; none if the budget is spent."""
+        allowance = self._allowance()
         offers = [
             (self._stake(group, chains) / _cost(group.node), place, group, chains)
             for place, group in enumerate(self.groups)
@@ -253,6 +255,12 @@ class _OpenedRow:
                 self.waiting.append((group, chains))
                 sets.append(self._opened(group.node, chains))
         return np.concatenate(sets)
+
+    def _allowance(self) -> int:
+        """Return how many coalitions the next openings may take: at first those of the root."""
+        if not self.spent:
+            return min(self.budget, _cost(self.groups[0].node))
+        return min(self.budget - self.spent, max(self.largest, 2 * (self.spent // (2 * ROUND))))
 
     def _stake(self, group: _Group, chains: _Chains) -> float:
         """Return the squared error that one more opening of a group may save; -1: it cannot be."""
@@ -284,6 +292,7 @@ class _OpenedRow:
     def add(self, values: Floats) -> None:
         """Take the values (c, k) of the openings chosen last."""
         self.seen.append(values)
+        self.spent += len(values)
         start = 0
         for group, chains in self.waiting:
             order = chains.orders[-1]
