@@ -6,7 +6,7 @@ for all files, and the background, before the first shard is explained. The rows
 hashed on the way: see `shearshap.jobs.cells`.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -267,6 +267,7 @@ def survey(
     columns: InputColumns,
     read: pa.Schema,
     exact: Collection[str],
+    seen: Callable[[int], object] | None = None,
 ) -> Survey:
     """Read all rows once: hash them, and find missing values and categories.
 
@@ -282,12 +283,16 @@ def survey(
         The columns that a worker reads, which are hashed.
     exact
         Of these, the columns whose cells must come through without loss.
+    seen
+        Called with the number of rows that have been read since the last call.
     """
     doubtful = [each.name for each in columns.schema if _has_no_gaps(each.type)]
     wanted = Wanted(read, frozenset(exact), tuple(doubtful), columns.coded)
     looks = []
     for found in in_parallel(lambda run: _looks(run, wanted), read_together(shards)):
         looks += found
+        if seen is not None:
+            seen(sum(look.hash.rows for look in found))
     categories: dict[str, dict[Any, None]] = {name: {} for name in columns.coded}
     for look in looks:
         for name, known in look.categories.items():

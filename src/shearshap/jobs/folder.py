@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any, TextIO
@@ -52,8 +53,9 @@ OURS = (RUN, LOG, MANIFEST, CONVERTED, BACKGROUND, REPORT, INTERACTIONS, ".*.par
 PARTIAL = ".*.partial"  #: what `written_whole` calls a file that is not complete
 REPORTED_ROWS = 1024  #: rows of the sample that a report on a folder is about
 MAX_NAMED = 5  #: shards or files that a message names
+SECONDS_TO_READ = 2.0  #: before reading shows a bar
 SECONDS_PER_LINE = 10.0  #: between two lines of progress, at least
-LINE = "{n:,} of {total:,} rows, {rate_noinv_fmt}, {remaining} left\n"  #: of progress
+LINE = "{desc}{n:,} of {total:,} rows, {rate_noinv_fmt}, {remaining} left\n"  #: of progress
 STDERR = "-"  #: the name of a log that goes there
 RAY_COPY = "_ray_pkg_"  #: how the names of Ray's copies of a working directory begin
 
@@ -75,12 +77,12 @@ def run_folder(
     _check_folder_job(job, read, log)
     run = Run(job.out)
     with _folder(job, run):
-        plan = make_plan(job, source, run)
+        shown = progress is not False and log != STDERR  # where only lines of JSON are expected
+        plan = make_plan(job, source, run, bar=partial(_progress_bar, shown=shown, what="reading"))
         run.begin()
         _remove_left_overs(run)
         todo = _todo(plan)
         before = plan.rows - sum(shard.rows for shard in todo)
-        shown = progress is not False and log != STDERR  # where only lines of JSON are expected
         with _progress_bar(plan.rows, before, shown=shown) as bar, _opened_log(log) as file:
             reports = _reports(plan, todo, executor, bar, file)
         reports = _checked(plan, todo, reports)
@@ -119,12 +121,19 @@ def _reports(
             bar.update(report.rows)
             with suppress(OSError):  # of a full disk the parts' own error says more
                 print(json.dumps(_log_entry(report)), file=log, flush=True)
-            if report.error is not None and not run.is_current():
-                raise InputError(
-                    f"out: another run has taken {plan.job.out} over, or the folder is gone; "
-                    "finished work is kept"
-                )
+            if report.error is not None:
+                _check_current(run)
     return reports
+
+
+def _check_current(run: Run) -> None:
+    """Raise if the folder is no longer this run's."""
+    with errors_of(run.out, "out"):
+        if not run.is_current():
+            raise InputError(
+                f"out: another run has taken {run.out} over, or the folder is gone; finished work "
+                "is kept"
+            )
 
 
 def _checked(
@@ -342,16 +351,17 @@ def _failure(outcome: Outcome, plan: Plan) -> JobError:
 # Progress
 
 
-def _progress_bar(total: int, before: int, *, shown: bool) -> Any:
+def _progress_bar(total: int, before: int = 0, *, shown: bool, what: str = "") -> Any:
     """Return a bar of the rows done; elsewhere than in a terminal, it writes a line at times."""
     in_terminal = sys.stderr.isatty()
     return tqdm(
         total=total,
         initial=before,
+        desc=what or None,
         unit=" rows",
         unit_scale=in_terminal,
         mininterval=0.1 if in_terminal else SECONDS_PER_LINE,
-        delay=0 if in_terminal else SECONDS_PER_LINE,
+        delay=(SECONDS_TO_READ if what else 0) if in_terminal else SECONDS_PER_LINE,
         bar_format=None if in_terminal else LINE,
         disable=not shown,
     )
@@ -371,7 +381,8 @@ def _opened_log(log: Place | str) -> Iterator[TextIO]:
         try:
             yield lines
         finally:
-            with written_whole(log) as partial:
+            # of a store that takes nothing more the parts' own error says more
+            with suppress(OSError), written_whole(log) as partial:
                 partial.write_bytes(before + lines.getvalue().encode())
     else:
         with Path(log).open("a", encoding="utf-8") as file:

@@ -70,7 +70,8 @@ class Job(Options):
         try:
             if self.large:
                 # workers may have another current folder
-                source = replace(source, model=absolute_model(self.model))
+                place = absolute_model(self.model)
+                source = replace(source, model=place, name=self.model_name)
                 job = replace(self, data=absolute(self.data), out=absolute(self.out))
                 return run_folder(job, source, read, executor or InProcess(), progress, log)
             if executor is not None or log is not None:

@@ -27,7 +27,7 @@ import pyarrow as pa
 from shearshap import __version__
 from shearshap.errors import InputError
 from shearshap.jobs.options import Options
-from shearshap.jobs.places import opened, written_whole
+from shearshap.jobs.places import opened, reason, written_whole
 from shearshap.jobs.shards import Shard
 from shearshap.jobs.urls import Place
 from shearshap.result.text import counted
@@ -105,7 +105,9 @@ class Manifest:
                 raise ValueError("not as it was written")
         except InputError:
             raise
-        except (OSError, LookupError, ValueError, TypeError, RecursionError) as error:
+        except OSError as error:
+            raise InputError(f"out: {path} cannot be read: {reason(error)}") from error
+        except (LookupError, ValueError, TypeError, RecursionError) as error:
             raise InputError(
                 f"out: {path} is damaged; choose another folder, or delete this one"
             ) from error

@@ -124,6 +124,7 @@ class ModelSource:
     #: opened
     helpers: tuple[str, ...] | None = None
     hashed: bool = False  #: whether its files are hashed, for a large job
+    name: str = ""  #: for people, if that is not the place
     key: str = field(default_factory=lambda: secrets.token_hex(8))  #: the same in other processes
 
     def open(self) -> LoadedModel:
@@ -152,7 +153,7 @@ class ModelSource:
         if before != place_hash(text):
             raise InputError(f"model: {model.name} was changed while it was opened; run it again")
         content = " ".join([before, *map(_helper_hash, helpers)])
-        return replace(model, hash=_hash(content), helpers=helpers)
+        return replace(model, name=self.name or model.name, hash=_hash(content), helpers=helpers)
 
     def open_in_worker(self) -> LoadedModel:
         """Return the model; a process that is given it by a job closes those of earlier jobs."""

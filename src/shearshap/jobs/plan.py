@@ -62,6 +62,7 @@ MAX_PREDICTIONS = 1 << 16  #: numbers that the manifest keeps of them
 ROUNDING = 1e-5  #: by which predictions may differ on other machines, relative to the largest
 
 Answer = TypeVar("Answer")
+Bar = Callable[[int], Any]  #: makes a bar of tqdm for so many rows
 
 
 @dataclass(eq=False)
@@ -108,10 +109,10 @@ class Plan:
         schema = self.schema if self.job.large else self.data.schema
         return pa.schema([schema.field(name) for name in names])
 
-    def survey(self) -> Survey:
+    def survey(self, seen: Callable[[int], object] | None = None) -> Survey:
         """Look at all cells on which the types of columns depend; hash those of a large job."""
         read = self.read if self.job.large else pa.schema([])
-        found = survey(self.shards, self.columns, read, self.carried.names)
+        found = survey(self.shards, self.columns, read, self.carried.names, seen)
         if self.background_file is None:
             return found
         return found.beside(self._background_survey(), self.columns)
@@ -158,8 +159,13 @@ class Plan:
         return Explainer(self.model.model, **self.explainer_options(), device=device)
 
 
-def make_plan(job: Options, source: ModelSource, run: Run | None = None) -> Plan:
-    """Open a job's model and files, read or make the manifest of a folder, and return the plan."""
+def make_plan(
+    job: Options, source: ModelSource, run: Run | None = None, *, bar: Bar | None = None
+) -> Plan:
+    """Open a job's model and files, read or make the manifest of a folder, and return the plan.
+
+    A large job has a run, and shows with a bar how far it has read the rows.
+    """
     call: dict[str, Any] = {
         "budget": job.budget,
         "tol": job.tol,
@@ -170,7 +176,7 @@ def make_plan(job: Options, source: ModelSource, run: Run | None = None) -> Plan
     with exits_as_errors(job.model_name), restore_cwd():
         plan = open_files(job, source.open(), run)
         Explainer(None, method=job.method, semivalue=job.semivalue).run(**call)  # checks them
-        manifest = None if run is None else _manifest(plan)
+        manifest = None if run is None or bar is None else _manifest(plan, bar)
 
     calibration = None
     if manifest is not None and manifest.preparation.calibration is not None:
@@ -403,14 +409,15 @@ def _calibrated(method: str | Method, calibration: Any) -> str | Method:
 # What the shards of a folder share
 
 
-def _manifest(plan: Plan) -> Manifest:
+def _manifest(plan: Plan, bar: Bar) -> Manifest:
     """Return the manifest of the folder, which is made if there is none, after a look at all rows.
 
     Of a manifest that is there, the rows must be those of now.
     """
     job = plan.job
     path = job.out / MANIFEST
-    found = plan.survey()
+    with bar(plan.rows) as shown:
+        found = plan.survey(shown.update)
     pairs = zip(plan.shards, found.hashes, strict=True)
     plan.shards = [replace(shard, hash=known) for shard, known in pairs]
     identity = identity_of(job, plan.read, model=plan.model.hash, background=plan.background_hash)
