@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 from tqdm import tqdm
 
+import golden
+import golden_ways
 from damaged_files import Reader, crash, read_shards, read_table
 from folder_jobs import (
     GROUP,
@@ -739,3 +742,16 @@ def test_a_manifest_comes_back_as_it_was_or_is_refused(tmp_path: Path) -> None:
     path.write_bytes(os.urandom(200))
     with pytest.raises(InputError, match="is damaged"):
         Manifest.load(path)
+
+
+DIGEST = (1, "1e2e28b0a77dd349eb367cd09c5273e1501a9885a420f3b0d6e75f6d964be0e7")
+"""`NUMBERS`, which keeps a large job from mixing old and new values, and the hash of the golden files.
+
+They change together. If golden numbers that were there before have changed, count `NUMBERS` up, and write
+both here. If there are only new ones, `NUMBERS` stays.
+"""
+
+
+def test_the_number_of_the_values_changes_with_the_golden_files() -> None:
+    content = golden.FILE.read_bytes() + golden_ways.FILE.read_bytes()
+    assert (NUMBERS, sha256(content).hexdigest()) == DIGEST
