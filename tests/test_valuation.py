@@ -251,6 +251,21 @@ def test_a_cache_belongs_to_data_and_a_model(tmp_path: Path) -> None:
         valued(TREE, score=lambda model: accuracy(model) / 2)
 
 
+def test_damaged_lines_of_a_cache_are_ignored(tmp_path: Path) -> None:
+    def valued() -> Explanation:
+        return value_data(TREE, accuracy, TRAIN, LABELS, groups=GROUPS, empty=0, cache=tmp_path)
+
+    first = valued()
+    (file,) = tmp_path.iterdir()
+    lines = file.read_bytes().splitlines()
+    key = next(iter(json.loads(lines[0])))
+    damaged = [b"5", b"[" * 200_000, b'"x"', b"\xff", b"null", json.dumps({key: "x"}).encode()]
+    file.write_bytes(b"\n".join([*damaged, *lines[1:]]))
+    again = valued()
+    np.testing.assert_array_equal(first.values, again.values)
+    assert again.notes[-1] == "14 values came from the cache"
+
+
 def test_a_deadline_keeps_what_is_known(tmp_path: Path, watch: Watch) -> None:
     def slow(_y: Any, mean: Any) -> float:
         watch.now += 0.004

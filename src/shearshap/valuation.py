@@ -15,6 +15,7 @@ Letters: n rows, m members, p players, c coalitions, k outputs.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
@@ -35,6 +36,7 @@ from shearshap.games.batches import Batch, OutOfTime
 from shearshap.games.game import FunctionGame
 from shearshap.methods.base import Method
 from shearshap.models import model_name
+from shearshap.result.archive import fits
 from shearshap.result.cells import label_array, label_text
 from shearshap.result.explanation import Explanation
 from shearshap.result.text import counted
@@ -438,7 +440,7 @@ def _evaluated(
 
 @dataclass(frozen=True)
 class _ValuesFile:
-    """Values of coalitions in a file, a line of JSON each; a line that was cut off is ignored."""
+    """Values of coalitions in a file, a line of JSON each; a damaged line is ignored."""
 
     path: Path
 
@@ -446,15 +448,15 @@ class _ValuesFile:
         """Return all values, and end the file with a line feed."""
         if not self.path.exists():
             return {}
-        text = self.path.read_text(encoding="utf-8")
+        text = self.path.read_text(encoding="utf-8", errors="replace")
         if not text.endswith("\n"):
             self._write("\n")
         known: Values = {}
         for line in text.splitlines():
-            try:
-                known.update(json.loads(line))
-            except ValueError:
-                continue
+            with suppress(ValueError, RecursionError):
+                entry = json.loads(line)
+                if fits(entry, dict[str, float | list[float]]):
+                    known |= entry
         return known
 
     def append(self, key: str, value: Any) -> None:

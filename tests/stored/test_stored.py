@@ -214,6 +214,47 @@ def test_the_values_of_another_version(here: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"data": 5}, {"title": ["x"]}, {"command": 5}, {"scale": {}}, {"background": None}, {"id": 5},
+        {"groups": 5}, {"groups": {"a": 5}}, {"groups": {"a": {"b": [5]}}}, {"explanation": 5},
+    ],
+)  # fmt: skip
+def test_values_with_facts_of_other_types(change: dict[str, Any]) -> None:
+    result = changed_values(lambda facts: facts.update(change))
+    assert result.exit_code == 2
+    assert result.stderr.startswith(
+        "error: values: values.parquet was not written by shear explain"
+    )
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "x"}, {"fields": 5}, {"arrays": 5}, {"model": 5}, {"notes": [5]}, {"columns": "x"},
+        {"notes": {"tuple": 5}}, {"method": 5}, {"seed": "x"}, {"versions": {"dict": [["a", 5]]}},
+        {"hierarchy": {"Decimal": "x"}}, {"output_names": {"datetime": ["2024-01-01", "Europe"]}},
+    ],
+)  # fmt: skip
+def test_values_of_other_types(change: dict[str, Any]) -> None:
+    def update(facts: dict[str, Any]) -> None:
+        entry = facts["explanation"]
+        for name, content in change.items():
+            of_entry = name in {*entry, "format"}
+            (entry if of_entry else entry["fields"])[name] = content
+
+    result = changed_values(update)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(
+        "error: values: values.parquet was not written by shear explain"
+    )
+    assert result.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("change", [{"format": 99}, {"identity": {"version": "0.0.9"}}])
 def test_the_folder_of_another_version(here: Path, change: dict[str, Any]) -> None:
     path = here / "interrupted" / "_manifest.json"

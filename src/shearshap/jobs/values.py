@@ -22,7 +22,15 @@ from shearshap.jobs.urls import Place, place
 from shearshap.report import Page, render
 from shearshap.report.explained import page
 from shearshap.report.result import Result
-from shearshap.result.archive import check_format, decoded, encoded, notes_on_unknown
+from shearshap.result.archive import (
+    DAMAGES,
+    check_format,
+    check_types,
+    decoded,
+    encoded,
+    fits,
+    notes_on_unknown,
+)
 from shearshap.result.cells import label_array
 from shearshap.result.explanation import Explanation
 from shearshap.result.frames import pair_matrices, wide_arrays
@@ -99,19 +107,13 @@ def _read(path: Place) -> tuple[Result, dict[str, Any]]:
         if writer not in (None, __version__):
             expected = f"make the report with version {writer}, which wrote it"
         check_format(f"values: {path}", facts[KEPT].get("format", FORMAT), FORMAT, writer)
+        _check_facts(facts)
         return _result(path, table, facts, facts[KEPT]), facts
     except InputError:
         raise
     except (PermissionError, ConnectionError) as error:
         raise InputError(f"values: {path} cannot be read: {reason(error)}") from error
-    except (
-        pa.ArrowException,
-        OSError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except (pa.ArrowException, *DAMAGES) as error:
         raise InputError(
             f"values: {path} was not written by shear explain {__version__}; {expected}"
         ) from error
@@ -144,14 +146,35 @@ def _result(
     notes = [*entry["notes"], *notes_on_unknown(Explanation, stored, facts.get("version"))]
     if "unfinished" in facts:
         notes.append(f"Not all rows were explained: {facts['unfinished']}")
-    return Result(
-        explanation=Explanation(**errors | present | known, index=labels),
+    contents = errors | present | known | {"index": labels}
+    check_types(Explanation, contents)
+    result = Result(
+        explanation=Explanation(**contents),
         data=data,
         model=entry["model"],
         background=facts["background"],
         columns=tuple(given.names),
         notes=tuple(notes),
         id_column=facts["id"],
+    )
+    check_types(Result, vars(result))
+    return result
+
+
+def _check_facts(facts: Mapping[str, Any]) -> None:
+    """Raise if facts that a report shows are not of the types that they are written in."""
+    if not all(fits(facts.get(name), str | None) for name in ("data", "command", "title", "scale")):
+        raise ValueError("a fact is no text")
+    if facts.get("groups") is not None and not _are_groups(facts["groups"]):
+        raise ValueError("the groups are none")
+    if not all(fits(facts[KEPT][name], list[str]) for name in ("notes", "arrays")):
+        raise ValueError("notes or names of arrays are no texts")
+
+
+def _are_groups(groups: Any) -> bool:
+    """Return whether these are groups by their names, of columns or of groups within them."""
+    return isinstance(groups, dict) and all(
+        fits(inside, list[str] | None) or _are_groups(inside) for inside in groups.values()
     )
 
 

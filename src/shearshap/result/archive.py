@@ -20,15 +20,17 @@ one key, which names the kind:
 """
 
 import json
+import reprlib
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from io import BytesIO
-from math import isfinite
+from math import isfinite, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -47,6 +49,12 @@ FORMAT = "shearshap explanation"
 VERSION = 1  #: of the format; a file of a later one is refused
 _HEADER = "shearshap"  #: the entry that holds the JSON
 
+# `save` does not compress, so the limits only meet files that others have packed
+MIN_BYTES = 1 << 22  #: that every file may have once it is unpacked
+TIMES_PACKED = 8  #: how many times larger than packed it may be
+MAX_EMPTY = 1 << 20  #: the longest axis of an array without content
+MAX_WORDS = 200  #: characters of a message that an error repeats
+
 
 def save(result: "DataclassInstance", path: Path) -> None:
     """Write a result to a file, whole or not at all."""
@@ -61,24 +69,47 @@ def save(result: "DataclassInstance", path: Path) -> None:
         np.savez(file, **arrays)
 
 
-def load(kind: type[Result], path: Path) -> Result:
-    """Return the result of a class that was saved to a file."""
+def load(kind: type[Result], path: Path, max_bytes: int | None = None) -> Result:
+    """Return the result of a class that was saved to a file.
+
+    The file may have so many bytes once unpacked; None: as many as a file that `save` wrote may.
+    """
     if not path.is_file():
-        raise InputError(f"there is no file {path}; expected one written by Explanation.save")
+        raise InputError(f"there is no file {path}; expected one written by {kind.__name__}.save")
     try:
-        return kind(**_contents(kind, path))
-    except LaterFormatError:
+        return kind(**_contents(kind, path, max_bytes))
+    except (LaterFormatError, LargeFileError):
         raise
     except ImportError as error:
         raise InputError(f"{path} needs pandas: pip install pandas") from error
-    # a damaged file may hold anything in place of what the decoders expect
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except DAMAGES as error:
         raise InputError(
-            f"{path} cannot be read: {error}; expected a file written by {kind.__name__}.save"
+            f"{path} cannot be read: {first_words(error)}; expected a file written by "
+            f"{kind.__name__}.save"
         ) from error
 
 
-def _entries(path: Path) -> dict[str, NDArray[Any]]:
+DAMAGES = (
+    ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError,
+    ValueError,
+)  # fmt: skip
+"""A damaged file may hold anything in place of what the decoders expect, and raise any of these."""
+
+
+def first_words(error: BaseException) -> str:
+    """Return an error's text in one line, and not too long."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= MAX_WORDS else f"{text[: MAX_WORDS - 4]} ..."
+
+
+# The entries of a file
+
+
+class LargeFileError(InputError):
+    """A file would be larger than allowed once it is unpacked."""
+
+
+def _entries(path: Path, max_bytes: int | None) -> dict[str, NDArray[Any]]:
     """Return the arrays in an .npz file.
 
     Each entry is read whole before numpy sees it: only then is its checksum known to be right, and
@@ -86,25 +117,73 @@ def _entries(path: Path) -> dict[str, NDArray[Any]]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            contents = {name: archive.read(name) for name in archive.namelist()}
-        return {
-            name.removesuffix(".npy"): np.lib.format.read_array(BytesIO(content))
-            for name, content in contents.items()
-        }
+            _check_size(path, archive.infolist(), max_bytes)
+            return {
+                entry.filename.removesuffix(".npy"): _array_of(_content(archive, entry))
+                for entry in archive.infolist()
+            }
+    except InputError:
+        raise
     except Exception as error:  # zipfile and numpy raise many kinds
         raise ValueError(str(error)) from error
 
 
-def _contents(kind: type[Result], path: Path) -> dict[str, Any]:
+def _check_size(path: Path, entries: Sequence[zipfile.ZipInfo], max_bytes: int | None) -> None:
+    """Raise if a file's entries have more bytes, once unpacked, than allowed."""
+    most = max(MIN_BYTES, TIMES_PACKED * path.stat().st_size) if max_bytes is None else max_bytes
+    size = sum(entry.file_size for entry in entries)
+    if size > most:
+        raise LargeFileError(
+            f"{path} has {size:,} bytes once it is unpacked, and at most {most:,} are allowed; if "
+            f"it comes from someone you trust, pass max_bytes={size}"
+        )
+
+
+def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """Return the content of an entry, no more than the bytes that it claims to have."""
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"the entry {entry.filename!r} is compressed in another way")
+    with archive.open(entry) as file:
+        return file.read(entry.file_size)
+
+
+def _array_of(content: bytes) -> NDArray[Any]:
+    """Return the array of an entry, of which numpy only knows what it claims to hold."""
+    file = BytesIO(content)
+    read_header = _READ_HEADER[np.lib.format.read_magic(file)]
+    shape, _, kind = read_header(file)
+    if prod(shape) * kind.itemsize > len(content):
+        raise ValueError(f"an array of the shape {shape} has {len(content)} bytes")
+    file.seek(0)
+    return _bounded(np.lib.format.read_array(file))
+
+
+_READ_HEADER: dict[tuple[int, int], Callable[[BytesIO], Any]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+"""What reads the header of an array, by the version of numpy's format."""
+
+
+def _bounded(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array; raise if it has no content, and yet an axis with a million names to make."""
+    if not array.nbytes and max(array.shape, default=0) > MAX_EMPTY:
+        raise ValueError(f"an array has the shape {array.shape}, and no content")
+    return array
+
+
+def _contents(kind: type[Result], path: Path, max_bytes: int | None) -> dict[str, Any]:
     """Return the content of every field of a class that a file has, by its name."""
-    entries = _entries(path)
+    entries = _entries(path, max_bytes)
     if _HEADER not in entries:
         raise ValueError(f"it has no entry {_HEADER!r}")
     header = json.loads(entries.pop(_HEADER).tobytes())
-    if header["format"] != FORMAT:
-        raise ValueError(f"its format is {header['format']!r}, not {FORMAT!r}")
+    if not isinstance(header, dict) or not isinstance(header.get("fields"), dict):
+        raise ValueError(f"its entry {_HEADER!r} has no fields")
+    if header.get("format") != FORMAT:
+        raise ValueError(f"its format is {header.get('format')!r}, not {FORMAT!r}")
     writer = header.get("written_by")
-    check_format(f"{path}", header["version"], VERSION, writer)
+    check_format(f"{path}", header.get("version"), VERSION, writer)
 
     others = header["fields"]
     notes = notes_on_unknown(kind, [*entries, *others], writer)
@@ -112,9 +191,52 @@ def _contents(kind: type[Result], path: Path) -> dict[str, Any]:
     contents: dict[str, Any] = {name: entries[name] for name in entries.keys() & known}
     with recorded(notes):
         contents |= {name: decoded(others[name]) for name in others.keys() & known}
+    check_types(kind, contents)
     if notes:
-        contents["notes"] = (*contents["notes"], *notes)
+        contents["notes"] = (*contents.get("notes", ()), *notes)
     return contents
+
+
+# The types of fields
+
+
+def check_types(kind: "type[DataclassInstance]", contents: Mapping[str, Any]) -> None:
+    """Raise if a field of a class cannot hold its content."""
+    for each in fields(kind):
+        if each.name in contents and not fits(contents[each.name], each.type):
+            raise ValueError(f"its field {each.name!r} holds {reprlib.repr(contents[each.name])}")
+
+
+def fits(content: Any, kind: Any) -> bool:
+    """Return whether a content is of a type, such as `dict[str, list[str]] | None`.
+
+    Lists count as tuples, whole numbers as floats, and all real numbers of arrays as floats. Any
+    other type holds anything, since other objects are saved as their text.
+    """
+    origin = get_origin(kind)
+    inside = get_args(kind)
+    if origin in (Union, UnionType):
+        return any(fits(content, each) for each in inside)
+    if origin is np.ndarray:
+        return isinstance(content, np.ndarray) and _fits_array(content, inside[1])
+    if origin is dict:
+        return isinstance(content, dict) and all(
+            fits(key, inside[0]) and fits(each, inside[1]) for key, each in content.items()
+        )
+    if origin is list or inside[1:] == (...,):
+        return isinstance(content, list | tuple) and all(fits(each, inside[0]) for each in content)
+    if kind in (int, float):
+        return isinstance(content, int | kind) and not isinstance(content, bool)
+    return isinstance(content, kind) if kind in (str, bool, NoneType) else True
+
+
+def _fits_array(array: NDArray[Any], kind: Any) -> bool:
+    (scalar,) = get_args(kind)
+    return array.dtype.kind in KINDS_OF_ARRAYS.get(scalar, "biufcmMUSO")
+
+
+KINDS_OF_ARRAYS = {np.float64: "biuf", np.int64: "iu", np.bool_: "b"}
+"""The kinds of arrays that fields of these types hold; others hold any."""
 
 
 # Files of other versions of shearshap
@@ -129,7 +251,9 @@ def check_format(place: str, number: Any, newest: int, writer: Any) -> None:
 
     `place` begins the error, and `writer` is the version that wrote the file, if it says so.
     """
-    if int(number) > newest:
+    if not isinstance(writer, str | None) or type(number) is not int:
+        raise ValueError(f"its version is {reprlib.repr(number)}, of {reprlib.repr(writer)}")
+    if number > newest:
         version = f"shearshap {writer}" if writer else "a later shearshap"
         raise LaterFormatError(
             f"{place} was written by {version} in format {number}, and shearshap {__version__} "
@@ -208,8 +332,10 @@ def decoded(content: Any) -> Any:
         return [decoded(each) for each in content]
     if not isinstance(content, dict):
         return content
-    ((name, inside),) = content.items()
-    return _DECODERS[name](inside)
+    kinds = [*content]
+    if len(kinds) != 1 or kinds[0] not in _DECODERS:
+        raise ValueError(f"it has a value of an unknown kind, {reprlib.repr(kinds)}")
+    return _DECODERS[kinds[0]](content[kinds[0]])
 
 
 def _array(inside: list[Any]) -> NDArray[np.object_]:
@@ -218,7 +344,7 @@ def _array(inside: list[Any]) -> NDArray[np.object_]:
     # a list in an array of objects must not become an axis
     for place, cell in enumerate(cells):
         array[place] = decoded(cell)
-    return array.reshape(shape)
+    return _bounded(array.reshape(shape))
 
 
 def _pandas(name: str) -> Any:

@@ -1,11 +1,13 @@
 """The few numbers of kriging's Gaussian process, and how to store them."""
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from shearshap import __version__
-from shearshap.errors import warn
+from shearshap.errors import InputError, warn
+from shearshap.result.archive import DAMAGES, check_types, first_words
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,15 @@ class Calibration:
     def from_dict(cls, data: dict[str, Any]) -> "Calibration":
         """Return the calibration that `to_dict` wrote, also after JSON made lists of tuples.
 
-        Numbers that a later version added are left out, with a warning.
+        Numbers that a later version added are left out, with a warning. Anything else is an
+        InputError.
         """
-        calibration, notes = cls.read(data)
+        try:
+            calibration, notes = cls.read(data)
+        except DAMAGES as error:
+            raise InputError(
+                f"calibration: expected what to_dict returns; {first_words(error)}"
+            ) from error
         for note in notes:
             warn(note)
         return calibration
@@ -104,8 +112,11 @@ class Calibration:
     @classmethod
     def read(cls, data: dict[str, Any]) -> tuple["Calibration", list[str]]:
         """Return the calibration that `to_dict` wrote, and a note on numbers that are left out."""
+        if not isinstance(data, dict):
+            raise ValueError(f"its calibration is {reprlib.repr(data)}")
         names = {each.name for each in fields(cls)}
         numbers = {name: number for name, number in data.items() if name in names}
+        check_types(cls, numbers)
         numbers["players"] = tuple(numbers["players"])
         numbers["centres"] = tuple(tuple(centre) for centre in numbers["centres"])
         others = [cls.read(other) for other in numbers["others"]]

@@ -469,14 +469,24 @@ class Explanation:
         save(replace(self, seconds=None), Path(path))
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
+    def load(cls, path: str | PathLike[str], *, max_bytes: int | None = None) -> Self:
         """Return the explanation that `save` wrote to a file.
 
-        Fields that a later version of shearshap added are left out, and a note says so.
+        Fields that a later version of shearshap added are left out, and a note says so. Anything
+        else that `save` does not write is an InputError; nothing in a file is run.
+
+        Parameters
+        ----------
+        path
+            The file.
+        max_bytes
+            The most bytes that the file may have once it is unpacked. Default: eight times its
+            size, or 4 MiB if that is more. `save` does not compress, so a larger file was packed by
+            somebody else, perhaps to fill your memory.
         """
         from shearshap.result.archive import load
 
-        return load(cls, Path(path))
+        return load(cls, Path(path), max_bytes)
 
     def to_html(self, path: str | PathLike[str], *, title: str | None = None) -> Path:
         """Write a page to send to somebody, and return its path; this needs jinja2.
