@@ -5,10 +5,11 @@
     python scripts/mutants.py --seed 1 --list
 
 A mutant is a copy of the code with one small change: another comparison, sign, constant or index,
-or a line dropped. For each one, the tests that run the changed line are run, the quickest first,
-until one fails. A mutant that passes them all has survived: either the tests do not hold the line,
-or the change makes no difference. Which of both, a person must judge. The script is for
-maintainers; CI does not run it. It takes an hour or more on two cores.
+or a line dropped. For each one, the tests that run the changed line are run until one fails: first
+those of the module's own folder, such as tests/trees, and the quickest first. A mutant that passes
+them all has survived: either the tests do not hold the line, or the change makes no difference.
+Which of both, a person must judge. The script is for maintainers; CI does not run it. It takes an
+hour or more on two cores.
 
 What is changed: lines of `MODULES`, the code that decides numbers and files, but for messages,
 types, assertions and `__repr__`. The same seed draws the same changes of lines that stay, whatever
@@ -100,8 +101,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--seconds",
         type=float,
-        default=180.0,
-        help="of tests for a mutant; the slowest are left out beyond (default: 180)",
+        default=300.0,
+        help="of tests for a mutant; what comes after that is left out (default: 300)",
     )
     parser.add_argument("--list", action="store_true", help="print the changes, and run nothing")
     return parser.parse_args()

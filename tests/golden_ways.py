@@ -60,6 +60,18 @@ def vote(rows: Floats) -> Floats:
     return np.asarray(total > 0.5 * weights.sum(), dtype=np.float64)
 
 
+def by_size(rows: Floats) -> Floats:
+    """Almost a function of how many of the first nine are present."""
+    x = rows.T
+    return np.asarray(np.exp(sum(x[:9]) / 2) + 0.01 * x[0] * x[1] * x[2])
+
+
+def from_a_number_on(rows: Floats) -> Floats:
+    """The same, but for a jump."""
+    x = rows.T
+    return np.asarray((sum(x[:9]) > 4) + 0.1 * x[0] * x[1] * x[2])
+
+
 def _by_kriging() -> Iterator[Way]:
     plain = Explainer(smooth, ("mean", TRAIN), method="kriging")
     wide = replace(plain, background=0.0)
@@ -78,6 +90,11 @@ def _by_kriging() -> Iterator[Way]:
     yield "fewer pairs than players", partial(wide, WIDE[:5], budget=100)
     yield "null players", partial(plain, partly, budget=60)
     yield "votes", partial(votes, np.abs(ROWS[:6]) - 0.2, budget=120)
+    for name, model in (("by size", by_size), ("from a number on", from_a_number_on)):
+        of_sizes = Explainer(model, 0.0, method="kriging", drop_null=False)
+        yield name, partial(of_sizes, 1 + 0.1 * ROWS[:6], budget=100)
+        quiet = np.concatenate((1 + 0.1 * ROWS[:6], ROWS[:6, :3]), axis=1)
+        yield f"{name}, quiet players", partial(of_sizes, quiet, budget=100)
     yield "Banzhaf", partial(replace(plain, semivalue="banzhaf"), ROWS[:3], budget=80)
 
 

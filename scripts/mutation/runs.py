@@ -45,9 +45,15 @@ class Runs:
             return cls(tuple(pool.map(Folder.recorded, places)))
 
     def tests(self, change: Change) -> dict[str, float]:
-        """Return the tests that run a change's line with their seconds, the quickest first."""
+        """Return the tests that run a change's line with their seconds, the likeliest first."""
         found = {name: each for folder in self.folders for name, each in folder.tests(change)}
-        return dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
+        room = change.path.with_suffix("").parts[2]
+
+        def place(name: str) -> tuple[bool, float, str]:
+            is_other = name.split("/")[1].removesuffix(".py") not in (room, f"test_{room}")
+            return is_other, found[name], name
+
+        return {name: found[name] for name in sorted(found, key=place)}
 
 
 def _places() -> list[Path]:

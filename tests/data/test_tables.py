@@ -194,6 +194,21 @@ def test_a_column_of_ids_for_a_model_of_numbers() -> None:
     assert inputs.rows.shape == (60, 2)
 
 
+@pytest.mark.parametrize("labels", [np.arange(3), np.array(["a", "b", "c"], dtype=object)])
+def test_labels_and_data_are_the_explanations_own(labels: Any) -> None:
+    """Whoever writes into the arrays of the one does not change those of the other."""
+    rows = np.arange(6.0).reshape(3, 2)
+    before = rows.copy(), labels.copy()
+    answer = Explainer(lambda x: x.sum(axis=1), 0.0)(rows, index=labels)
+    assert answer.data is not None
+    answer.index[0], answer.data[0] = answer.index[1], 100.0
+    np.testing.assert_array_equal(rows, before[0])
+    np.testing.assert_array_equal(labels, before[1])
+    rows[1], labels[1] = 200.0, labels[2]
+    assert answer.data[1].tolist() == [2.0, 3.0]
+    assert answer.index[1] == before[1][1]
+
+
 def test_labels_of_a_frames_rows() -> None:
     model = AdaptedModel(lambda x: x)
     labels = pd.Series(["a", "b"], name="key")

@@ -5,7 +5,7 @@ import pytest
 import golden
 import golden_ways
 
-SINGLE = 1e-5  #: shared kernels are solved in single precision
+SINGLE = 3e-5  #: shared kernels are solved in single precision
 WAYS = {
     "engine.backgrounds.BLOCK_ENTRIES": ["all background rows, leverage"],
     "engine.backgrounds.BLOCK_INPUTS": ["all background rows, permutation"],

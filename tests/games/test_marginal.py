@@ -2,6 +2,8 @@
 
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from torch import Tensor, nn
 
 from games import Bools, Floats
 from shearshap import METHODS, Explainer, Explanation, ShearWarning, explain_game
-from shearshap.games.marginal import CHECKED_ROWS
+from shearshap.games.marginal import CHECKED_ROWS, _allowed_difference
 
 ROWS = np.random.default_rng(0).normal(size=(7, 3))
 ZEROS = np.zeros(3)
@@ -157,6 +159,28 @@ def test_differences_count_from_a_thousandth_of_an_outputs_effect_on(output: int
     shift = 1.15e-3 * effect  # rounding may be another 0.12e-3
     with pytest.warns(ShearWarning, match="for row 0"):
         explainer(ROWS, budget=8)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "device", "part"),
+    [
+        (torch.float64, "cpu", 1000 * 2.0**-52),
+        (torch.float32, "cpu", 1000 * 2.0**-23),
+        (None, "cpu", 1000 * 2.0**-23),  # it may compute in single precision within
+        (torch.bfloat16, "cpu", 0.05),
+        (torch.float64, "cuda", 0.01),  # which computes in fewer digits than it stores
+        (torch.float16, "cuda", 0.05),
+    ],
+)
+def test_rounding_is_allowed_by_type_and_device(
+    dtype: torch.dtype | None, device: str, part: float
+) -> None:
+    """As a part of each output's largest value; the effect is 0 here."""
+    predict: Any = SimpleNamespace(dtype=dtype, device=torch.device(device))
+    size = torch.tensor([1e6, 1e9]).double()
+    ends = torch.ones(3, 2, 2).double() * size
+    ends[1:] /= 2
+    np.testing.assert_allclose(_allowed_difference(predict, ends), part * size, rtol=1e-3)
 
 
 def test_the_check_comes_before_the_budget_is_spent() -> None:

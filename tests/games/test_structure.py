@@ -214,6 +214,20 @@ def test_groups_of_a_game_that_saturates_are_opened_where_they_matter(
     assert alone < 0.9 * np.mean([error(seed) for seed in range(8)])
 
 
+def test_coarse_to_fine_knows_a_game_of_one_value_by_its_openings() -> None:
+    """Not by its ends, which may be equal: only a game that never changes has unknown errors."""
+
+    def value(sets: Any) -> Any:
+        return np.stack((sets.sum(axis=1) % 16 * 1.0, np.ones(len(sets))), axis=1)
+
+    answer = explain_game(
+        value, players=16, groups=halves(range(16)), method="coarse-to-fine", budget=20
+    )
+    assert answer.standard_errors is not None
+    assert np.isfinite(answer.standard_errors[..., 0]).all()
+    assert np.isinf(answer.standard_errors[..., 1]).all()
+
+
 def test_coarse_to_fine_opens_the_groups_that_matter() -> None:
     answer = explain_game(
         lambda sets: sets[:, 5] * 3.0 + sets[:, 6],

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from itertools import pairwise
 from math import comb
 
@@ -386,6 +387,26 @@ def test_a_singular_regression_warns_and_stays_finite() -> None:
     assert np.isfinite(answer.values).all()
     assert abs(answer.values).max() < 10
     assert abs(answer.values).min() > 0
+
+
+@pytest.mark.parametrize("method", [Kernel(), Kernel(paired=True), Leverage()])
+def test_a_regression_warns_only_if_the_coalitions_leave_a_value_open(method: Method) -> None:
+    """Values are told apart up to their sum by sets less their mean; earlier stages do not count."""
+    value = table_game(smooth_table(8, 0))
+    smallest = method.minimum(FunctionGame(value, 8))
+    are_open = []
+    for budget in range(smallest, smallest + 10, 2):
+        sets = coalitions_of(method, 8, budget)[2:].astype(float)
+        rank = int(np.linalg.matrix_rank(sets - sets.mean(axis=1, keepdims=True)))
+        are_open.append(rank < 7)
+        for tol in (None, 1e-9):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                explain_game(value, players=8, budget=budget, method=method, tol=tol)
+            said = [str(each.message) for each in caught if "a regression on" in str(each.message)]
+            words = f"a regression on {len(sets)} coalitions has rank {rank} of 7"
+            assert [each.partition(":")[0] for each in said] == [words] * are_open[-1]
+    assert not are_open[-1]
 
 
 def test_kernel_enumerates_small_sizes_as_soon_as_the_budget_allows() -> None:

@@ -134,6 +134,11 @@ def test_the_answer_is_the_shapley_value_of_the_conditioned_game(
     phi = (2 * beta + process.cross.mT @ residual).mT
     np.testing.assert_allclose(phi[0], exact_shares(mean).T, atol=1e-8)
 
+    left = whole - whole[:, columns] @ np.linalg.solve(among, whole[columns])
+    shapley = exact_shares(np.eye(1 << players))
+    variance = np.einsum("ps,st,pt->p", shapley, left, shapley)
+    np.testing.assert_allclose(process.condition(values).variance[0, 0], variance, atol=1e-8)
+
 
 def test_the_likelihood_is_that_of_a_normal_distribution_of_the_likeliest_scale() -> None:
     columns = [0, 31, 4, 9, 17, 22, 30]
