@@ -74,8 +74,7 @@ class RayExecutor:
             try:
                 yield from run_in_pool(pool, shards, self.attempts, self.limit)
             finally:
-                for worker in pool.workers:
-                    pool.end(worker)
+                pool.close()
 
 
 # The driver's side
@@ -131,6 +130,11 @@ class _Worker:
     task: Any = None  #: Ray's handle of the report of an attempt
     attempt: Attempt | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it can be given a shard."""
+        return self.ready is None and self.attempt is None
+
 
 @dataclass
 class _Actors:
@@ -148,6 +152,10 @@ class _Actors:
         self.listed = -math.inf  # when the nodes were
         self.slots: dict[str, int] = {}  #: by node
         self.ids: dict[str, str] = {}  #: what Ray calls the nodes
+        self.is_short = False  #: whether shards wait for workers
+        self.requests: list[Any] = []  #: tasks that do nothing, but ask for room
+        # by value, or a node would import all of this for it
+        self.request = self._with_resources(lambda: None)
 
     def nodes(self) -> Collection[str]:
         """Return the nodes that are alive, and have room for a worker."""
@@ -178,6 +186,7 @@ class _Actors:
         warn(f"{reason}; the job waits {patience:,.0f} seconds for one; or {advice}")
         end = time.monotonic() + patience
         while not self.nodes():
+            self._request_nodes(1)
             if time.monotonic() >= end:
                 return f"{reason}, after {patience:,.0f} seconds; add a node, or {advice}"
             time.sleep(SECONDS_PER_LIST / 4)
@@ -185,41 +194,61 @@ class _Actors:
 
     def begin(self, attempt: Attempt, nodes: Collection[str]) -> str | None:
         """Begin an attempt with an idle worker; if there is none, start workers."""
-        idle = [worker for worker in self.workers if worker.ready is None and worker.task is None]
-        for worker in idle:
-            if worker.node in nodes:
+        for worker in self.workers:
+            if worker.is_idle and worker.node in nodes:
                 worker.attempt = attempt
                 worker.task = worker.actor.explained.remote(attempt.shard, attempt.number)
                 return worker.node
-        self._start(nodes, [worker for worker in idle if worker.node not in nodes])
+        self._start(nodes)
+        self.is_short = True
         return None
 
-    def _start(self, nodes: Collection[str], idle: list[_Worker]) -> None:
-        """Start workers on nodes with room, if need be instead of idle ones on other nodes."""
+    def _request_nodes(self, count: int) -> None:
+        """Let so many tasks wait for room, for which an autoscaler adds nodes."""
+        if self.requests:
+            _, self.requests = self.ray.wait(
+                self.requests, num_returns=len(self.requests), timeout=0
+            )
+        for request in self.requests[count:]:
+            self.ray.cancel(request)
+        missing = count - len(self.requests)
+        self.requests = self.requests[:count] + [self.request.remote() for _ in range(missing)]
+
+    def _with_resources(self, remote: Any) -> Any:
+        executor = self.executor
+        return self.ray.remote(num_cpus=executor.num_cpus, num_gpus=executor.num_gpus)(remote)
+
+    def _start(self, nodes: Collection[str]) -> None:
+        """Start workers where there is room; at the limit, one in place of an idle one."""
         room = Counter({node: self.slots.get(node, 0) for node in nodes})
         room.subtract(worker.node for worker in self.workers if worker.node in room)
-        while room and room.most_common(1)[0][1] > 0:
+        starting = any(each.ready is not None and each.node in room for each in self.workers)
+        while max(room.values(), default=0) > 0:
             if len(self.workers) >= self.limit:
-                if not idle:
+                idle = [worker for worker in self.workers if worker.is_idle]
+                if starting or not idle:
                     return
-                self.end(idle.pop())
+                self.end(idle[0])
             (node, _), *_ = room.most_common(1)
             room[node] -= 1
             self.workers.append(self._started(node))
+            starting = True
 
     def _started(self, node: str) -> _Worker:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        actor = self.ray.remote(ShardActor).options(
-            num_cpus=self.executor.num_cpus,
-            num_gpus=self.executor.num_gpus,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(self.ids[node], soft=False),
+        actor = self._with_resources(ShardActor).options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(self.ids[node], soft=False)
         )
         started = actor.remote(self.work, Path.cwd())
         return _Worker(node, started, started.ready.remote())
 
     def finished(self, seconds: float) -> Iterator[tuple[Attempt, ShardResult]]:
         """Wait for reports, or for workers that have started."""
+        # as many as there are: a cluster may double until it has room for all shards
+        more = self.limit - sum(self.slots.values()) if self.is_short else 0
+        self._request_nodes(max(0, min(more, len(self.workers))))
+        self.is_short = False
         awaited = {worker.task or worker.ready: worker for worker in self.workers}
         awaited.pop(None, None)  # of idle workers
         if not awaited:
@@ -251,7 +280,9 @@ class _Actors:
         except self.ray.exceptions.RayError as error:
             self.end(worker)
             self.listed = -math.inf  # its node may have died with it
-            report = crash_report(attempt, worker="Ray", how=_first_line(error))
+            is_raised = isinstance(error, self.ray.exceptions.RayTaskError)
+            how = _last_line(error) if is_raised else _first_line(error)
+            report = crash_report(attempt, worker="Ray", how=how)
             if getattr(error, "actor_init_failed", False):
                 report = replace(report, error=_unopened(error), node_fault=True)
         return report
@@ -259,6 +290,12 @@ class _Actors:
     def kill(self, attempt: Attempt) -> None:
         """End an attempt, and its worker."""
         self.end(next(worker for worker in self.workers if worker.attempt == attempt))
+
+    def close(self) -> None:
+        """End all workers."""
+        self._request_nodes(0)
+        for worker in list(self.workers):
+            self.end(worker)
 
     def end(self, worker: _Worker) -> None:
         """End a worker."""
@@ -277,12 +314,15 @@ def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
+def _last_line(error: BaseException) -> str:
+    return str(error).strip().rpartition("\n")[2] or type(error).__name__
+
+
 def _unopened(error: BaseException) -> str:
     """Return why a node cannot open the job, of which the last line of the error says most."""
-    line = str(error).strip().rpartition("\n")[2] or type(error).__name__
     return (
-        f"a Ray worker cannot open the job: {line}; every node of the cluster needs this machine's "
-        "libraries and the model's code"
+        f"a Ray worker cannot open the job: {_last_line(error)}; every node of the "
+        "cluster needs this machine's libraries and the model's code"
     )
 
 
