@@ -11,12 +11,15 @@ import resource
 import signal
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Self
 
 import pytest
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
 
 from clock import join
 from shearshap.errors import InputError
@@ -29,6 +32,33 @@ MEMORY = 4 << 30  #: bytes of addresses that reading a file may take
 SECONDS = 60  #: that it may take
 
 Read = Callable[[Path], object]
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Bytes of a file that have changed, counted from its start or end, and where it is cut."""
+
+    changes: list[tuple[int, int]]
+    from_end: bool
+    cut_at: int | None
+
+    def of(self, content: bytes) -> bytes:
+        damaged = bytearray(content)
+        for place, byte in self.changes:
+            damaged[(-1 - place if self.from_end else place) % len(content)] = byte
+        return bytes(damaged[: self.cut_at])
+
+
+CHANGE = st.tuples(st.integers(0, 9_999), st.integers(0, 255))
+DAMAGES = st.builds(
+    Damage,
+    changes=st.lists(CHANGE, min_size=1, max_size=5),
+    from_end=st.booleans(),
+    cut_at=st.none() | st.integers(0, 9_999),
+)
+
+# without Phase.shrink: what crashes a reader would start many others, and the file is kept
+unshrunk = settings(phases=[Phase.explicit, Phase.generate])
 
 
 class Reader:

@@ -20,14 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings
 from sklearn.linear_model import LinearRegression
 from tqdm import tqdm
 
 import golden
 import golden_ways
-from damaged_files import Reader, crash, read_shards, read_table
+from damaged_files import DAMAGES, Damage, Reader, crash, read_shards, read_table, unshrunk
 from folder_jobs import (
     GROUP,
     PARTS,
@@ -662,24 +661,13 @@ def rows_to_damage(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-# without Phase.shrink: what crashes the reader would start many others, and the file is kept
-@settings(max_examples=100, deadline=None, phases=[Phase.explicit, Phase.generate])
-@given(
-    changes=st.lists(st.tuples(st.integers(0, 9_999), st.integers(0, 255)), min_size=1, max_size=5),
-    from_end=st.booleans(),
-    cut_at=st.none() | st.integers(0, 9_999),
-)
+@settings(unshrunk, max_examples=100)
+@given(damage=DAMAGES)
 def test_no_damage_to_a_parquet_file_crashes_its_reader(
-    reader: Reader,
-    rows_to_damage: bytes,
-    changes: list[tuple[int, int]],
-    from_end: bool,
-    cut_at: int | None,
+    reader: Reader, rows_to_damage: bytes, damage: Damage
 ) -> None:
-    content = bytearray(rows_to_damage)
-    for place, byte in changes:
-        content[(-1 - place if from_end else place) % len(content)] = byte
-    assert re.match(REFUSED, reader.error(read_shards, bytes(content[:cut_at]), ".parquet"))
+    error = reader.error(read_shards, damage.of(rows_to_damage), ".parquet")
+    assert re.match(REFUSED, error)
 
 
 def test_no_byte_of_a_footer_crashes_its_reader(reader: Reader, tmp_path: Path) -> None:

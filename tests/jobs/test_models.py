@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damaged_files import Reader, read_model, read_table
+from damaged_files import DAMAGES, Damage, Reader, read_model, read_table, unshrunk
 from explain_command import done, written
 from explain_command import refusal as failed
 from folder_jobs import save_onnx
@@ -177,6 +177,18 @@ def test_a_model_file_that_was_cut_is_one_line(reader: Reader, boosters: Path, s
         assert re.match(rf"model: [^ ]+{suffix} .{{1,300}}$", message), message
         lines = reader.log.read_text().splitlines()
         assert not [line for line in lines if not line.startswith("[LightGBM] [Fatal]")]
+
+
+# CatBoost checks nothing: it reads half of such files, and one in sixty ends the process
+@pytest.mark.parametrize("suffix", [".txt", ".json", ".onnx"])
+@settings(unshrunk, max_examples=30)
+@given(damage=DAMAGES)
+def test_no_damage_to_a_model_file_crashes_its_reader(
+    reader: Reader, boosters: Path, suffix: str, damage: Damage
+) -> None:
+    content = (boosters / f"model{suffix}").read_bytes()
+    error = reader.error(read_model, damage.of(content), suffix)
+    assert not error or re.fullmatch(rf"model: [^ ]+{suffix} .+", error)
 
 
 def test_a_model_of_lightgbm_without_its_categories_is_refused(here: Path, boosters: Path) -> None:

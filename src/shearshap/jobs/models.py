@@ -402,17 +402,24 @@ def _xgboost(file: Path) -> Any:
 def _lightgbm(file: Path) -> Any:
     import lightgbm
 
-    if not _is_whole_lightgbm(file):
+    text = file.read_bytes()
+    if not _is_whole_lightgbm(text):
         raise InputError(f"model: {file} is truncated, or not a LightGBM model: its end is missing")
-    return lightgbm.Booster(model_file=str(file))
+    return lightgbm.Booster(model_str=re.sub(UNSAFE_LIGHTGBM, b"", text).decode())
 
 
-def _is_whole_lightgbm(file: Path) -> bool:
+UNSAFE_LIGHTGBM = re.compile(
+    rb"^tree_sizes=.*\n|^parameters:.*\n(?:.*\n)*?end of parameters.*\n", re.MULTILINE
+)
+"""Lines of which damage ends the process: LightGBM reads trees of known sizes in threads, and what
+is no parameter as one. Predictions do not need them."""
+
+
+def _is_whole_lightgbm(text: bytes) -> bool:
     """Return whether a file of LightGBM has all trees and parameters.
 
     LightGBM loads some that were cut, with fewer trees and without a word.
     """
-    text = file.read_bytes()
     if not re.search(rb"^version=v[3-9]", text, re.MULTILINE):
         return True  # older ones do not mark the end, and LightGBM refuses foreign files
     has_parameters = re.search(rb"^parameters:", text, re.MULTILINE)
