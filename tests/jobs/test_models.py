@@ -264,7 +264,7 @@ def test_no_code_of_a_file_is_run(reader: Reader, suffix: str, tmp_path: Path) -
     assert mark.exists()
 
 
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=10)
 @given(name=st.text(min_size=1, max_size=30).filter(lambda name: "\x00" not in name))
 def test_any_name_is_a_model_or_refused(name: str) -> None:
     with pytest.raises(InputError, match="model: "):

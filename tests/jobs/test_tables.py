@@ -163,7 +163,7 @@ def test_a_parquet_file_with_names_that_are_no_text(reader: Reader, here: Path) 
     assert re.match(r"data: [^ ]+\.parquet cannot be read: .*utf-8", message)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(content=st.binary(max_size=200) | st.text(alphabet='ab1,."\n\r\t\x00é', max_size=200))
 def test_any_bytes_are_a_table_or_refused(reader: Reader, content: bytes | str) -> None:
     reader.error(read_table, content.encode() if isinstance(content, str) else content, ".csv")
