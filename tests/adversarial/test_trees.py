@@ -307,6 +307,27 @@ def test_the_predictions_are_those_of_the_method_that_took_its_place(name: str) 
     np.testing.assert_allclose(explained(case).predictions, case.call(case.rows), atol=1e-6)
 
 
+def leaking(rows: Any) -> Any:
+    """A column that takes from others, but only where two of them are far out, as one row is."""
+    found = np.array(rows, dtype=float)
+    found[:, 1] += 2.0 * ((found[:, 0] > 50) & (found[:, 2] > 50) & (found[:, 3] < 50))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_single_row_among_many_shows_that_columns_are_combined(seed: int) -> None:
+    """The row itself does not: only some of its mixes with the background do."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(60, 5))
+    rows[50, [0, 2, 3]] = 100.0
+    forest = RandomForestRegressor(5, max_depth=4, random_state=0)
+    model = make_pipeline(one_to_one(leaking)(), forest).fit(rows, rows[:, 1] + rows[:, 4])
+    answer = Explainer(model, rows[:1], seed=seed)(rows, budget=32)
+    truth = Explainer(model.predict, rows[:1], method="exact")(rows, budget=32)
+    np.testing.assert_allclose(answer.values, truth.values, atol=1e-9)
+    assert answer.method != "exact (trees)"
+
+
 # Sums of leaves
 
 

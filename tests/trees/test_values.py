@@ -305,7 +305,7 @@ def test_small_memory_gives_the_same(way: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(tables, "SCRATCH", 1000)
     monkeypatch.setattr(tables, "CACHED", 1000)
     monkeypatch.setattr(tables, "ROWS", 16)
-    monkeypatch.setattr(walk, "STATES", 1000)
+    monkeypatch.setattr(walk, "STATES", 24)
     monkeypatch.setattr(walk, "CELLS", 1000)
     for found, expected in zip(values(), roomy, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-12)
