@@ -16,6 +16,7 @@ from scipy.stats import norm
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
+import shearshap.games.conditional as conditional_module
 import shearshap.games.learned as learned_module
 from definitions import interaction_index
 from shearshap import Conditional, Explainer, InputError, explain, model_game
@@ -189,6 +190,42 @@ def test_a_moved_draw_is_matherons_rule(seed: int, width: int) -> None:
         expected = draws + (cov[:, own] @ step)[..., 0]
         absent = ~present[0, at]
         np.testing.assert_allclose(found[:, at][..., absent], expected[..., absent], atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_coalitions_of_each_row_have_the_values_of_shared_ones(kind: Any) -> None:
+    """Some methods ask for other coalitions of every row, and rows come alone or together."""
+    train = np.round(gaussian_rows(200))  # with ties
+    rows = train[[0, 1, 1, 2, 3]]
+    sets = torch.tensor([[bool(n >> i & 1) for i in range(WIDTH)] for n in range(1 << WIDTH)])
+    with model_game(quadratic, rows, background=Conditional(train, kind, samples=6)) as game:
+        shared = game(sets[None])
+        order = torch.stack([torch.randperm(len(sets)) for _ in rows])
+        own = game(sets[order])
+        alone = game.take(slice(3, 4))(sets[None])
+    np.testing.assert_allclose(own, shared.gather(1, order[..., None]), atol=1e-9)
+    np.testing.assert_allclose(alone, shared[3:4], atol=1e-9)
+
+
+def test_of_many_training_rows_some_are_compared_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws are rows among them; the rows lie along the first principal component."""
+    monkeypatch.setattr(conditional_module, "MAX_COMPARED_ROWS", 50)
+    train = gaussian_rows(300)
+    law = fitted("empirical", torch.from_numpy(train), seed=0)
+    assert isinstance(law, Empirical)
+    assert "The nearest training rows are searched among 50 of 300." in law.notes
+    assert law.scores.shape == law.places.shape == (50, WIDTH)
+    axis = torch.linalg.eigh(law.covariance).eigenvectors[:, -1]
+    assert (torch.diff(law.scores @ axis) >= 0).all()
+    # places of one training row: its numbers' ranks among each column's
+    ranks = {tuple(rank) for rank in train.argsort(axis=0).argsort(axis=0).tolist()}
+    assert {tuple(place) for place in law.places.tolist()} <= ranks
+    assert len(law.places.unique(dim=0)) == 50
+
+    present = torch.tensor([[[True, False, False, True], [False] * 4]])
+    draws = law.draws(7, np.random.default_rng(0))[None]
+    drawn = law.fill(torch.from_numpy(train[:2]), present, draws)
+    assert {tuple(place) for place in drawn.flatten(0, 2).tolist()} <= ranks
 
 
 @pytest.mark.parametrize("kind", ["copula", "gaussian"])
