@@ -635,7 +635,14 @@ def importance(
         overwrite=overwrite,
         command=shlex.join(["shear", *sys.argv[1:]]),
     )
-    needed = needed_features(job, level=level, deadline=deadline, table=out, plot=plot)
+    try:
+        needed = needed_features(job, level=level, deadline=deadline, table=out, plot=plot)
+    except KeyboardInterrupt as error:
+        so_far = vars(error).get("finished")
+        if so_far is None:
+            raise
+        typer.echo(str(so_far))
+        raise KeyboardInterrupt("the table is by the rows so far, and no file was left") from error
     typer.echo(str(needed))
 
 

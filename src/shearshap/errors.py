@@ -53,10 +53,29 @@ class ModelError(ShearError, RuntimeError):
     known: Any = None  #: (n, c, k) the coalition values of the first n rows, if those are known
 
 
+STOPS = (ModelError, KeyboardInterrupt)
+"""What ends a call before all rows are done: its `finished` and `known` are those of `ModelError`.
+
+Ctrl-C is a plain `KeyboardInterrupt`, which gets them as attributes of its own.
+"""
+
+
 class JobError(ShearError, RuntimeError):
     """Some shards of a large job could not be explained; `summary` says what was done."""
 
     summary: Any = None
+
+
+def keep_finished(stop: BaseException, finished: Any) -> None:
+    """Let what ends a call hold what was finished by then."""
+    vars(stop)["finished"] = finished
+
+
+def say_finished(stop: BaseException, words: str) -> None:
+    """Let Ctrl-C say what is finished, and where it is; of a `ModelError` that is known."""
+    if isinstance(stop, KeyboardInterrupt):
+        place = "see `finished` of this error, in a notebook sys.last_value.finished"
+        stop.args = ("; ".join(filter(None, [str(stop), words, place])),)
 
 
 class ShearWarning(UserWarning):

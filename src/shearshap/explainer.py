@@ -25,10 +25,10 @@ from shearshap.data.texts import TextGroups
 from shearshap.engine.loop import GameProgress
 from shearshap.engine.named_game import open_game
 from shearshap.engine.prepared import PreparedExplainer, prepare, solve
-from shearshap.engine.results import with_notes
+from shearshap.engine.results import concatenated, with_notes
 from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import explained_blocks
-from shearshap.errors import InputError, ModelError, record, recorded
+from shearshap.errors import InputError, record, recorded
 from shearshap.games.batches import FIRST_BATCH, Batch, Pace
 from shearshap.games.game import FunctionGame
 from shearshap.games.indices import InteractionName
@@ -193,8 +193,8 @@ class Explainer(Options):
     ) -> Explanation:
         """Explain rows by Shapley values, all at once.
 
-        If the model fails on the way, the error's `finished` is the explanation of the rows that
-        were done.
+        If the model fails on the way, or Ctrl-C stops the call, the error's `finished` is the
+        explanation of the rows that were done.
 
         Parameters
         ----------
@@ -256,7 +256,7 @@ class Explainer(Options):
         )
         task = Task(self._with_labels(y), rows, index, answer)
         blocks = solve(task, replace(run, at_once=True), shown)
-        return _concatenated(_outside_inference_mode(blocks))
+        return concatenated(_outside_inference_mode(blocks))
 
     def stream(
         self,
@@ -548,7 +548,7 @@ def explain_game(
 def explained_game(game: FunctionGame, run: Run, progress: GameProgress) -> Explanation:
     """Return the explanation of one game, whose players have no names yet."""
     blocks = explained_blocks(game, run, progress, "game")
-    return _concatenated(_outside_inference_mode(blocks))
+    return concatenated(_outside_inference_mode(blocks))
 
 
 def player_names(names: Sequence[str] | None, players: int) -> list[str]:
@@ -597,19 +597,6 @@ def _outside_inference_mode(blocks: Generator[Explanation]) -> Generator[Explana
                 return
             block = with_notes(block, notes[warned:])
             yield replace(block, seconds=time.perf_counter() - started)
-
-
-def _concatenated(blocks: Generator[Explanation]) -> Explanation:
-    """Return all blocks as one explanation; a model's error holds those finished before."""
-    finished: list[Explanation] = []
-    # closed at once: an error's traceback would keep them, and the model, as they are
-    with closing(blocks):
-        try:
-            finished.extend(blocks)
-        except ModelError as error:
-            error.finished = Explanation.concat(finished) if finished else None
-            raise
-    return Explanation.concat(finished)
 
 
 def _either(name: str, value: Any, other_name: str, other: Any) -> Any:

@@ -352,7 +352,13 @@ class _Values:
             return self.of(coalitions, batch, progress)
 
         game = FunctionGame(values, len(self.names), batch=batch)
-        explanation = explained_game(game, run, progress)
+        try:
+            explanation = explained_game(game, run, progress)
+        except KeyboardInterrupt as stop:
+            if self.file is not None:
+                kept = f"{counted(len(self.known), 'value')} in {self.file.path.parent}"
+                stop.args = (f"the cache has {kept}; make the same call again to go on",)
+            raise
         notes = [note]
         if self.file is not None and self.reused:
             notes.append(f"{counted(self.reused, 'value')} came from the cache")

@@ -338,6 +338,17 @@ def test_the_features_that_a_model_needs() -> None:
     assert needed["a"] > needed["b"] > 1e-9 > abs(needed["s"])
     assert Path("needed.png").stat().st_size > 1_000
 
+    Path("needed.csv").unlink()
+    Path("quota.py").write_text(
+        "from score import predict\ncalls = 0\n\ndef f(frame):\n    global calls\n    calls += 1\n"
+        "    if calls > 20:\n        raise KeyboardInterrupt\n    return predict(frame)\n"
+    )
+    result = CliRunner().invoke(app, ["importance", "--model", "quota.py:f", *words[2:]])
+    assert result.exit_code == 130
+    assert "reduction of mse" in result.stdout
+    assert result.stderr == "stopped; the table is by the rows so far, and no file was left\n"
+    assert not Path("needed.csv").exists()
+
     Path("mine.png").write_text("mine")
     result = CliRunner().invoke(app, ["importance", *words[:-1], "mine.png"])
     assert "plot: mine.png already exists" in result.stderr
@@ -537,6 +548,7 @@ def f(frame):
     assert command.returncode == 128 + number
     assert message.endswith(") are in values.partial.parquet\n")
     check_partial("values.partial.parquet", finished_rows(message))
+    assert finished_rows(message) > 100  # not the blocks before alone, which have 16 rows
     assert (here / "begun").read_text() == str(int(signal.SIGTERM))
 
 

@@ -41,6 +41,7 @@ from shearshap.engine.plan import Plans
 from shearshap.engine.results import ALL_ALIKE, MIN_DEGREES_OF_FREEDOM
 from shearshap.engine.run import MAX_DEFAULT_BACKGROUND_ROWS, Run, check_smallest
 from shearshap.engine.sampling import FIRST_BLOCK, Sampling, compare_with_model
+from shearshap.errors import STOPS, keep_finished
 from shearshap.games.batches import OutOfTime
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.game import CoalitionValues, coalition_count
@@ -323,7 +324,11 @@ class BackgroundSampling(Sampling):
             own_clock = copy(clock)
             own_clock.done = 0  # of the pairs
             own_clock.cut = False
-            part = solver.explain(slice(0, pairs.rows), ResultBuffer(None), own_clock)
+            try:
+                part = solver.explain(slice(0, pairs.rows), ResultBuffer(None), own_clock)
+            except STOPS as error:
+                keep_finished(error, None)  # pairs are no rows
+                raise
             clock.cut |= own_clock.cut
             if len(part) < pairs.rows or (number and own_clock.cut):
                 raise OutOfTime(values[:0])

@@ -36,7 +36,15 @@ from shearshap.data.background import ParsedBackground, parse_background
 from shearshap.engine.loop import Clock, RowProgress
 from shearshap.engine.named_game import NamedGame, open_game
 from shearshap.engine.run import Options, Task, positive_int
-from shearshap.errors import BudgetError, InputError, ModelError, warn
+from shearshap.errors import (
+    STOPS,
+    BudgetError,
+    InputError,
+    ModelError,
+    keep_finished,
+    say_finished,
+    warn,
+)
 from shearshap.games.batches import OutOfTime
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.loss import LabelledLoss, Loss
@@ -102,8 +110,9 @@ def importance(
     """Return how much each feature reduces a model's mean loss over all rows: SAGE values.
 
     They add up to the loss with all features absent minus the loss with all present. A feature that
-    the model does not use has the value 0; one that misleads it has a negative value. See
-    `Explainer` for options that are not listed here.
+    the model does not use has the value 0; one that misleads it has a negative value. If the model
+    fails on the way, or Ctrl-C stops the call, the error's `finished` is the importance by the rows
+    so far. See `Explainer` for options that are not listed here.
 
     Parameters
     ----------
@@ -153,8 +162,12 @@ def importance(
         sampled = _Sampled(named, run.budget, seed)
         try:
             sampled.draw_blocks(run.tol, Clock(run.deadline), shown)
-        except ModelError as error:
-            named.point_out(error)
+        except STOPS as error:
+            if isinstance(error, ModelError):
+                named.point_out(error)
+            if len(sampled.means) > 1:
+                keep_finished(error, sampled.table(level))
+                say_finished(error, f"importance by {sampled.rows:,} rows")
             raise
         table = sampled.table(level)
         converged = sampled.within(run.tol)

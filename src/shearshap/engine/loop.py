@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from shearshap.errors import BudgetError, ModelError, warn
+from shearshap.errors import STOPS, BudgetError, keep_finished, warn
 from shearshap.games.batches import Batch, HostCopies, OutOfTime, empty_array, to_numpy
 from shearshap.result.explanation import Explanation
 from shearshap.result.text import part_of
@@ -96,9 +96,9 @@ def blocks_of(
         missed.warn(clock)
         if waiting is not None:
             yield waiting
-    except ModelError as error:
-        finished: Explanation | None = error.finished
-        error.finished = None
+    except STOPS as error:
+        finished: Explanation | None = vars(error).get("finished")
+        keep_finished(error, None)
         buffer.wait()
         if waiting is not None:
             yield waiting
@@ -179,7 +179,9 @@ class Clock:
     def allowed(self, size: int) -> int:
         """Return how many rows to begin next, from 1 to `size`."""
         if self.deadline is None:
-            return size
+            # as many as are done, at most: those are kept if the model fails, or the call is
+            # stopped, and against several background rows the rows of a block end together
+            return min(size, self.done or size)
         # a quarter at a time, since later rows may take longer than the first
         quarter = min(self.left * self._rows_a_second / 4, size)
         return max(int(quarter), 1)

@@ -1,6 +1,6 @@
 """Games of models, opened: the model is adapted, the rows are encoded, and both have names."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -189,7 +189,7 @@ def point_out(error: ModelError, label: Any, names: Sequence[str]) -> None:
 
 def labelled_blocks(
     named: NamedGame, blocks: Iterator[Explanation], *, notes: bool = True, data: bool = True
-) -> Iterator[Explanation]:
+) -> Generator[Explanation]:
     """Yield blocks with names and data, the first with notes; errors name the row and players."""
     try:
         for block in blocks:

@@ -32,7 +32,7 @@ from shearshap.engine.linear import linear_solver, wants_linear
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
 from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
 from shearshap.engine.plan import Plans
-from shearshap.engine.results import with_notes
+from shearshap.engine.results import concatenated, with_notes
 from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import Sampling
 from shearshap.errors import InputError, ModelError, collect_warnings, recorded
@@ -222,7 +222,7 @@ class PreparedExplainer:
             blocks = blocks_of(solver, Clock(None), tol=run.tol)
             named_by = _named_by(solver, named)
             labelled = labelled_blocks(named_by, blocks, notes=False, data=data)
-            explanation = with_notes(Explanation.concat(list(labelled)), warned)
+            explanation = with_notes(concatenated(labelled), warned)
         sampled = _sampling_of(solver)
         if sampled is None:
             return explanation

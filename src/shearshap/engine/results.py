@@ -9,7 +9,8 @@ rows of the block, and a row's entries are set when the row finishes:
     finished at stage 2              x
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from shearshap.engine.loop import ResultBuffer
 from shearshap.engine.run import Run
-from shearshap.errors import ModelError
+from shearshap.errors import STOPS, ModelError, keep_finished, say_finished
 from shearshap.games.active import ActiveGame, widened, without_null
 from shearshap.games.coalitions import EMPTY, FULL, are_all
 from shearshap.games.game import Game
@@ -251,6 +252,22 @@ def _joined(fields: dict[str, Tensor], parts: int, tol: float | None) -> dict[st
     small = joined["standard_errors"].flatten(1).amax(dim=1) <= (tol or 0.0)
     freedom = fields["degrees_of_freedom"].clamp_max(parts - 1)
     return fields | joined | {"converged": small, "degrees_of_freedom": freedom}
+
+
+def concatenated(blocks: Generator[Explanation]) -> Explanation:
+    """Return all blocks as one explanation; an error on the way holds those finished before."""
+    finished: list[Explanation] = []
+    # closed at once: an error's traceback would keep them, and the model, as they are
+    with closing(blocks):
+        try:
+            finished.extend(blocks)
+        except STOPS as error:
+            done = Explanation.concat(finished) if finished else None
+            keep_finished(error, done)
+            if done is not None:
+                say_finished(error, f"finished rows: {len(done):,}")
+            raise
+    return Explanation.concat(finished)
 
 
 def with_notes(explanation: Explanation, notes: Iterable[str]) -> Explanation:

@@ -45,7 +45,7 @@ from shearshap.engine.loop import Clock, ResultBuffer, RowProgress, blocks_of
 from shearshap.engine.plan import Plan, PlannedStage, Plans, Seconds, max_rows, threads_for
 from shearshap.engine.results import EVERYONE, FinishedRows, StageEstimate
 from shearshap.engine.run import Run
-from shearshap.errors import ModelError, warn
+from shearshap.errors import STOPS, keep_finished, warn
 from shearshap.games.active import ActiveGame
 from shearshap.games.batches import OutOfTime
 from shearshap.games.game import BatchedGame, CoalitionValues, Game, coalition_count
@@ -121,9 +121,9 @@ class Sampling:
         try:
             for group in block.groups:
                 group.finish()
-        except ModelError as error:
+        except STOPS as error:
             if block.has_finished:
-                error.finished = self._explanation(block, buffer)
+                keep_finished(error, self._explanation(block, buffer))
             raise
         if not block.has_finished:
             raise OutOfTime(block.ends.values[:0])
@@ -354,10 +354,11 @@ class RowGroup:
             if not len(fresh):
                 return None
             waiting = waiting.take(slice(0, len(fresh)))
-        except ModelError as error:
-            if error.known is not None and len(error.known):
-                answered = waiting.take(slice(0, len(error.known)))
-                self._finish(self._estimate(stage, answered, error.known))
+        except STOPS as error:
+            known = vars(error).get("known")
+            if known is not None and len(known):
+                answered = waiting.take(slice(0, len(known)))
+                self._finish(self._estimate(stage, answered, known))
             raise
 
         evaluating = (self.clock.now() - started) / len(waiting.rows)

@@ -34,7 +34,7 @@ from shearshap.engine.plan import Plans
 from shearshap.engine.results import with_notes
 from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import Sampling
-from shearshap.errors import InputError, ModelError
+from shearshap.errors import STOPS, InputError, ModelError, keep_finished
 from shearshap.games.batches import FIRST_BATCH, Batch, OutOfTime, Pace
 from shearshap.games.structure import structure_of
 from shearshap.games.texts import Scorer, TextGame
@@ -144,10 +144,11 @@ class Texts:
             if not done:
                 raise
             clock.stopped = True
-        except ModelError as error:
-            if error.finished is not None:
-                done.append(error.finished)
-            error.finished = self._labelled(done) if done else None
+        except STOPS as error:
+            finished = vars(error).get("finished")
+            if finished is not None:
+                done.append(finished)
+            keep_finished(error, self._labelled(done) if done else None)
             raise
         return self._labelled(done)
 
@@ -309,11 +310,12 @@ class ScoredTexts(Texts):
         self.plans = {key: solver.plans}
         try:
             block = solver.explain(slice(0, len(numbers)), ResultBuffer(), clock)
-        except ModelError as error:
-            if error.row is not None:
+        except STOPS as error:
+            if isinstance(error, ModelError) and error.row is not None:
                 point_out(error, self.index[error.row], self.parts[error.row].pieces)
-            if error.finished is not None:
-                error.finished = self._named_outputs(error.finished, numbers)
+            finished = vars(error).get("finished")
+            if finished is not None:
+                keep_finished(error, self._named_outputs(finished, numbers))
             raise
         return self._named_outputs(block, numbers)
 

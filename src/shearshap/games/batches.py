@@ -30,7 +30,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.errors import ModelError, ShearError
+from shearshap.errors import STOPS, ModelError, ShearError
 
 BATCH_BYTES = {"cpu": 4 << 20, "other": 2 << 30}
 """Bytes of model input in one batch: what fits a CPU's cache; what keeps an accelerator busy."""
@@ -179,7 +179,7 @@ def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device)
 
     Out of memory is not an error: the batch is halved for good, and the box is tried again in
     pieces. Any other error of the model is the cause of a `FailedBatch`. If time is up and more is
-    left than a batch, an `OutOfTime` has the outputs of the rows that are complete.
+    left than a batch, an `OutOfTime` has the outputs of the rows that are complete. So has Ctrl-C.
     """
     outputs: Tensor | None = None
     waiting = [whole]
@@ -199,6 +199,11 @@ def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device)
             piece = _outputs(box, forward, batch)
         except FailedBatch as failed:
             failed.outputs = None if outputs is None else outputs[: box.rows.start]
+            raise
+        except STOPS as stop:
+            known = None if outputs is None else outputs[: box.rows.start]
+            # a model that explains another one may have set both
+            vars(stop).update(known=known, finished=None)
             raise
         if piece is None:
             waiting.append(box)

@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shearshap.errors import ModelError
+from shearshap.errors import STOPS, ModelError
 from shearshap.games.batches import Batch, Box, FailedBatch, OutOfTime, first_failure, in_batches
 from shearshap.games.coalitions import end_coalitions
 from shearshap.games.structure import Structure
@@ -198,6 +198,11 @@ class BatchedGame(ABC):
                 raise self._model_error(failed, coalitions) from failed.__cause__
             except OutOfTime as late:
                 raise OutOfTime(self.worth(with_outputs(late.known))) from None
+            except STOPS as stop:
+                known = vars(stop)["known"]
+                if known is not None:
+                    vars(stop)["known"] = self.worth(with_outputs(known))
+                raise
         self.usage.evaluations += coalitions.shape[1] * self.cost
 
         values = self.worth(with_outputs(outputs))
