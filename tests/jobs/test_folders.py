@@ -118,6 +118,21 @@ def test_reports_and_interactions_of_a_folder() -> None:
     pd.testing.assert_frame_equal(pd.read_parquet(files), pairs)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--groups", "groups.json"), "error: interactions: not defined for a hierarchy"),
+        (("--method", "permutation"), "error: interactions need coalitions and their complements"),
+    ],
+)
+def test_what_cannot_be_combined_with_interactions_is_refused_before_any_shard(
+    words: tuple[str, ...], message: str
+) -> None:
+    Path("groups.json").write_text(json.dumps({"all": {"x": ["a", "b"], "c": None}}))
+    assert refusal("--interactions", *words).startswith(message)
+    assert not Path("values").exists()
+
+
 @pytest.mark.slow
 def test_the_log_has_a_line_for_each_shard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shearshap.jobs.folder.SECONDS_PER_LINE", 0)

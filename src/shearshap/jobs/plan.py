@@ -6,6 +6,7 @@ that values depend neither on the number of workers nor on which of them explain
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
@@ -54,6 +55,7 @@ BACKGROUND = "_background.parquet"  #: rows explained, of which a sample is the 
 
 CALIBRATED_ROWS = 256  #: rows of the sample that a calibration is fitted to
 TRIED_ROWS = 16  #: rows that a method without a calibration is tried on
+CHECKED_ROWS = 2  #: rows whose interactions show whether the options can be combined
 BACKGROUND_ROWS = 8192  #: rows explained at most to draw a background from, if the user names none
 FAILING_ROWS = 8  #: rows of the sample that the model may fail on
 PREDICTED_ROWS = 64  #: rows whose predictions identify a model
@@ -455,12 +457,20 @@ def _prepared(plan: Plan, found: Survey) -> Preparation:
     rows, _ = sample(plan.shards, [*plan.columns.schema.names, *labels], count)
     explainer = plan.explainer()
 
-    def explain(frame: Any) -> Explanation:
+    def explain(frame: Any, **more: Any) -> Explanation:
         y = None if job.label is None else rows[job.label].to_pandas()[frame.index]
-        return explainer(frame, budget=job.budget, tol=job.tol, y=y, progress=False)
+        return explainer(frame, budget=job.budget, tol=job.tol, y=y, progress=False, **more)
 
+    frame = plan.columns.frame(rows)
+    if job.interactions:  # what cannot be combined with them is refused now, and not by each shard
+        of_pairs = {
+            "interactions": job.interactions,
+            "interaction_index": job.interaction_index,
+        }
+        with collect_warnings([]), suppress(ModelError):
+            explain(frame[:CHECKED_ROWS], **of_pairs)
     with collect_warnings(plan.notes), errors_with_files(job.data, plan.background):
-        explanation, _ = _on_sound_rows(explain, plan.columns.frame(rows))
+        explanation, _ = _on_sound_rows(explain, frame)
     plan.notes += [note for note in explanation.notes if note not in plan.notes]
     plan.background = described(plan.background, explanation)
     table = explanation.to_frame("pyarrow", wide=True)
