@@ -258,6 +258,10 @@ def f(x):
     assert text.startswith(f"rows        {rows} of many.csv, 2 features each\n")
     assert f"note        the deadline of 0.4 s was reached after {rows} of 400 rows" in text
     assert not Path("values.partial.parquet").exists()
+    few = ("--background", "mean:many.csv", "--deadline", 0.001)
+    message = "deadline: expected enough seconds to explain one row, got 0.001; try more seconds"
+    assert failed("slow.py:f", "many.csv", *few, out="none.parquet").startswith(message)
+    assert not list(here.glob("none*"))
     large = failed("slow.py:f", "many.csv", "--deadline", 0.4, out="parts/")
     assert large.startswith("deadline is for a file; stop a large job at any time")
 

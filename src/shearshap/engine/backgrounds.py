@@ -207,15 +207,21 @@ class BackgroundSampling(Sampling):
 
     game: ModelGame
     plans: BackgroundPlans
+    done = 0  #: rows of the blocks so far
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows the next block may have."""
+        """How many rows the next block may have: at most as many as are done.
+
+        The rows of a block end together. If the model fails, or the call is stopped, those of the
+        blocks before are kept.
+        """
         if self.plans.base is None:
             return FIRST_BLOCK
         entries = self.plans.count * self.game.players * self.plans.base.values.shape[2]
         inputs = -(-self.plans.count // self.plans.designs) * self.game.inputs.shape[1]
-        return max(1, min(BLOCK_ENTRIES // entries, BLOCK_INPUTS // inputs))
+        most = max(1, min(BLOCK_ENTRIES // entries, BLOCK_INPUTS // inputs))
+        return min(most, self.done or most)
 
     @rows_at_once.setter
     def rows_at_once(self, _rows: int) -> None:
@@ -251,6 +257,7 @@ class BackgroundSampling(Sampling):
         if run.stops:
             converged = answer.converged(run.tol)
             fields |= {"row_evaluations": answer.evaluations, "converged": converged}
+        self.done = rows.stop
         arrays: dict[str, Any] = {"standard_errors": None}
         arrays |= {name: buffer.array(name, part, rows.start) for name, part in fields.items()}
         return Explanation(

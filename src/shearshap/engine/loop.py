@@ -179,9 +179,7 @@ class Clock:
     def allowed(self, size: int) -> int:
         """Return how many rows to begin next, from 1 to `size`."""
         if self.deadline is None:
-            # as many as are done, at most: those are kept if the model fails, or the call is
-            # stopped, and against several background rows the rows of a block end together
-            return min(size, self.done or size)
+            return size
         # a quarter at a time, since later rows may take longer than the first
         quarter = min(self.left * self._rows_a_second / 4, size)
         return max(int(quarter), 1)

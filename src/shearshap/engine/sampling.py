@@ -128,6 +128,8 @@ class Sampling:
         if not block.has_finished:
             raise OutOfTime(block.ends.values[:0])
         self.rows_at_once = min(group.rows_at_once(0, pilot=False) for group in block.groups)
+        if self.plans.resolved.method.screening(self.game) is not None:
+            self.rows_at_once = min(self.rows_at_once, rows.stop)  # see `BackgroundSampling`
         return self._explanation(block, buffer)
 
     def _explanation(self, block: "_Block", buffer: ResultBuffer) -> Explanation:
