@@ -194,6 +194,28 @@ def test_a_column_of_ids_for_a_model_of_numbers() -> None:
     assert inputs.rows.shape == (60, 2)
 
 
+@pytest.mark.parametrize("order", ["abc", "acb", "bac", "cba"])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_codes_of_categories_are_those_of_the_rows(order: str, *, ordered: bool) -> None:
+    """A model that reads codes predicts the same, however the background orders its categories."""
+
+    def by_code(frame: pd.DataFrame) -> Any:
+        return frame["kind"].cat.codes.to_numpy() * 10.0 + frame["x"].to_numpy()
+
+    kinds = pd.CategoricalDtype(list("abc"), ordered=ordered)
+    rows = pd.DataFrame({"kind": pd.Series(list("abca"), dtype=kinds), "x": np.arange(4.0)})
+    others = rows.iloc[[2, 1]].astype({"kind": pd.CategoricalDtype(list(order), ordered=ordered)})
+    try:
+        answer = Explainer(by_code, others)(rows)
+    except InputError as error:  # another order is another type of ordered categories
+        assert ordered and order != "abc", error  # noqa: PT017, PT018
+        return
+    np.testing.assert_array_equal(answer.predictions, by_code(rows))
+    as_rows = others.astype({"kind": kinds})
+    np.testing.assert_allclose(answer.base_values, by_code(as_rows).mean())
+    assert answer.notes == ()
+
+
 @pytest.mark.parametrize("labels", [np.arange(3), np.array(["a", "b", "c"], dtype=object)])
 def test_labels_and_data_are_the_explanations_own(labels: Any) -> None:
     """Whoever writes into the arrays of the one does not change those of the other."""
