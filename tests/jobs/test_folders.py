@@ -260,6 +260,30 @@ def test_a_column_has_one_type_in_all_shards() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("column", ["id", "k"])
+def test_ids_and_written_columns_are_never_rounded(column: str) -> None:
+    """A file in which one is missing has floating-point numbers, as pandas writes it."""
+    first = table()[:20].assign(**{column: np.arange(20) + 10**17})
+    second = table()[20:40].assign(**{column: [None, *range(19)]})
+    Path("mixed").mkdir()
+    first.to_parquet("mixed/0.parquet")
+    second.to_parquet("mixed/1.parquet")
+    words = (
+        f"column '{column}' is int64 in one file and double in others, and would be written with"
+    )
+    with pytest.raises(InputError, match=words):
+        explained(model=add_columns, data="mixed")
+    assert not Path("values").exists()
+
+    first.assign(**{column: np.arange(20) + 1000}).to_parquet("mixed/0.parquet")
+    explained(model=add_columns, data="mixed")
+    name = column if column == "id" else f"data.{column}"
+    found = values()[name]
+    assert found[:20].tolist() == list(range(1000, 1020))
+    assert found[21:].tolist() == list(range(19))
+    assert found.isna().sum() == 1
+
+
 def test_text_has_the_same_categories_in_all_shards() -> None:
     """A booster that knows categories by their number must not be given others in each shard."""
     import xgboost
