@@ -44,7 +44,7 @@ from shearshap.methods.base import Design, Method, Promise
 from shearshap_lab.baselines import Baseline
 
 # a smaller seed is no simpler: there is nothing to shrink
-few = settings(max_examples=5, deadline=None, phases=(Phase.reuse, Phase.generate))
+few = settings(max_examples=5, phases=(Phase.reuse, Phase.generate))
 PLAYERS = st.integers(6, 8)
 SEEDS = st.integers(0, 10**6)
 

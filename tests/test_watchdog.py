@@ -119,3 +119,11 @@ def test_a_hang(tmp_path: Path, place: str) -> None:
     output = run(tmp_path, content, **limits)
     for message in messages:
         assert re.search(message, output, re.DOTALL), output
+
+
+@pytest.mark.slow
+def test_an_error_at_import_is_no_hang(tmp_path: Path) -> None:
+    output = run(tmp_path, "try:\n    1 / 0\nfinally:\n    time.sleep(0.1)\n")
+    assert "ZeroDivisionError" in output
+    assert "crashed" not in output
+    assert "Timeout" not in output

@@ -4,7 +4,7 @@ A hang is ended by the first of three that can reach it, each later than the one
 
 1. pytest-timeout interrupts the main thread by a signal: the test fails, and its fixtures end.
 2. `Limit` ends the process from a thread of C, though C code holds the interpreter or blocks
-   signals, or fixtures hang after a failure.
+   signals, or fixtures hang after the failure.
 3. `Watchdog`, in the process that directs the workers, ends the run. It counts from the last test
    that began or ended, so that a slow machine has the time that it needs.
 
@@ -45,19 +45,31 @@ class Limit:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.end = 0.0  #: of the time of the test that runs; 0: none does
         self.stderr = os.dup(2)  # which is another file while a test runs
 
     def pytest_runtest_logstart(self) -> None:
         """Count from the start of each test."""
-        faulthandler.dump_traceback_later(self.limit, exit=True, file=self.stderr)
+        self.end = time.monotonic() + self.limit
+        self._count()
 
     @pytest.hookimpl(trylast=True)
     def pytest_exception_interact(self) -> None:
-        """Count again from a failure, at which pytest stops counting: fixtures may hang too."""
-        self.pytest_runtest_logstart()
+        """Go on after a failure, at which pytest stops counting: fixtures may hang too."""
+        if self.end:
+            self._count()
+
+    def pytest_enter_pdb(self) -> None:
+        """Leave a person a day."""
+        self.end += 86_400
+
+    def _count(self) -> None:
+        left = max(self.end - time.monotonic(), 0.1)
+        faulthandler.dump_traceback_later(left, exit=True, file=self.stderr)
 
     def pytest_runtest_logfinish(self) -> None:
         """Stop counting."""
+        self.end = 0.0
         faulthandler.cancel_dump_traceback_later()
 
     @pytest.hookimpl(wrapper=True)

@@ -90,7 +90,7 @@ def test_a_hundred_weights_squared() -> None:
 
 
 @given(st.integers(1, 7), st.integers(0, 2**20))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_any_outcome_of_a_weighted_sum(players: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     weights = rng.integers(1, 20, size=players)
@@ -101,7 +101,7 @@ def test_any_outcome_of_a_weighted_sum(players: int, seed: int) -> None:
 
 
 @given(st.integers(1, 7), st.integers(0, 2**20))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_any_boxes(players: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     state = rng.integers(0, 3, size=(5, players))
@@ -110,7 +110,7 @@ def test_any_boxes(players: int, seed: int) -> None:
 
 
 @given(st.integers(1, 7), st.integers(0, 2**20))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_any_product_also_of_zeros_and_complex_factors(players: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     factors = rng.choice([0, -1, 0.5, 2, 1j], size=players)

@@ -25,7 +25,7 @@ from shearshap_lab.metrics import (
     removal_effects,
 )
 
-some = settings(max_examples=60, deadline=None)
+some = settings(max_examples=60)
 SHAPES = array_shapes(min_dims=2, max_dims=2, max_side=6)
 TIED = st.sampled_from([-2.0, -1.0, -0.0, 0.0, 0.5, 1.0, 3.0])
 WIDE = TIED | st.floats(-1e6, 1e6)

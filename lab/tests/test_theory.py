@@ -30,7 +30,7 @@ SEEDS = st.integers(0, 2**31)
 ACTIVATIONS = {"tanh": nn.Tanh, "softplus": nn.Softplus, "gelu": nn.GELU}
 THIRD = {"tanh": 2.0, "softplus": 3**-1.5 / 2, "gelu": 0.779}  #: the largest |third derivative|
 
-few = settings(max_examples=8, deadline=None)
+few = settings(max_examples=8)
 
 
 # --- slow oracles -------------------------------------------------------------------------------------------

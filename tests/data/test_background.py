@@ -135,7 +135,7 @@ def test_every_form_for_every_kind_of_rows(
         assert inputs.weights is None
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(rows=st.integers(101, 400), count=st.integers(1, 100), seed=st.integers(0, 2**32))
 def test_a_sample_depends_on_the_rows_and_the_seed_alone(rows: int, count: int, seed: int) -> None:
     table = np.arange(rows, dtype=float)[:, None]

@@ -177,7 +177,7 @@ def test_groups_and_interactions() -> None:
     assert not answer.cross_contribution.any()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.data())
 def test_values_of_any_columns_owners_and_weights(data: st.DataObject) -> None:
     columns, players, outputs, background = (

@@ -247,7 +247,7 @@ def game_of(rows: Any, background: Any, **options: Any) -> ModelGame:
         return game
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_active_players_are_those_whose_inputs_differ(data: st.DataObject) -> None:
     numbers = st.sampled_from([0.0, 1.0])

@@ -172,7 +172,7 @@ def test_values_sum_up_and_seeds_repeat(kind: Any) -> None:
 
 
 @given(st.integers(0, 1 << 30), st.integers(2, 6))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_moved_draw_is_matherons_rule(seed: int, width: int) -> None:
     rng = np.random.default_rng(seed)
     roots = rng.normal(size=(width, width))

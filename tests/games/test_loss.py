@@ -158,7 +158,7 @@ def test_a_probability_of_zero_has_a_finite_loss() -> None:
 
 
 @given(st.integers(2, 9), st.integers(0, 10**6))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_jackknife_has_no_error_for_squares(count: int, seed: int) -> None:
     """The mean over all pairs of different background rows, of products of their errors."""
     outputs = torch.from_numpy(np.random.default_rng(seed).normal(size=(1, 1, count, 1)))

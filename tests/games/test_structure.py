@@ -46,7 +46,7 @@ def solved(table: Any, **options: Any) -> Explanation:
 # The definition
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(paths=TREES, seed=st.integers(0, 10**6))
 def test_listed_coalitions_give_the_mean_over_all_orders_that_keep_groups(
     paths: Any, seed: int
@@ -63,7 +63,7 @@ def test_listed_coalitions_give_the_mean_over_all_orders_that_keep_groups(
     )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(paths=TREES, seed=st.integers(0, 10**6))
 def test_drawn_orders_keep_groups(paths: Any, seed: int) -> None:
     orders = Structure(paths).orders(50, np.random.default_rng(seed))
@@ -148,7 +148,7 @@ def test_coarse_to_fine_is_exact_on_pairs_once_all_groups_are_open() -> None:
     np.testing.assert_allclose(answer.values[0], shapley, atol=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(budget=st.integers(4, 80), seed=st.integers(0, 10**6))
 def test_coarse_to_fine_divides_games_in_which_few_sets_add_anything(
     budget: int, seed: int
@@ -240,7 +240,7 @@ def test_coarse_to_fine_opens_the_groups_that_matter() -> None:
     np.testing.assert_allclose(answer.values[0, 5:7], [3, 1], atol=1e-12)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(budget=st.integers(6, 60), seed=st.integers(0, 10**6))
 def test_rows_do_not_depend_on_their_neighbours(budget: int, seed: int) -> None:
     """Neither their openings nor what they spend, if each opens other groups."""

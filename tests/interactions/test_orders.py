@@ -78,7 +78,7 @@ def test_an_index_of_every_order_is_its_definition(name: InteractionName, order:
     np.testing.assert_allclose(found, list(expected.values()), atol=1e-9)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10**6), order=st.integers(2, 4), name=st.sampled_from(NAMES))
 def test_null_players_symmetry_and_efficiency(seed: int, order: int, name: InteractionName) -> None:
     """Player 0 is null, and 1 and 2 are alike."""

@@ -53,7 +53,7 @@ from shearshap_lab.baselines import (
     AuthorsPermutation,
 )
 
-few = settings(max_examples=20, deadline=None)
+few = settings(max_examples=20)
 
 
 def coalitions_of(method: Method, players: int, budget: int, seed: int = 0) -> Bools:

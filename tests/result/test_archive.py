@@ -253,9 +253,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from([each.name for each in fields(Explanation)]), JSON)
 def test_any_json_is_refused_or_read(tmp_path: Path, name: str, content: Any) -> None:
     path = with_field(tmp_path / "any.npz", name, content)

@@ -375,7 +375,7 @@ def explanations(draw: st.DrawFn) -> Explanation:
     )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(explanations())
 def test_what_is_saved_comes_back_equal(whole: Explanation) -> None:
     check_same(saved(whole), whole)
@@ -468,7 +468,7 @@ def test_a_truncated_file_is_told(tmp_path: Path, part: float) -> None:
         Explanation.load(path)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 1 << 20), st.integers(1, 255))
 def test_a_damaged_file_is_told_or_harmless(place: int, flips: int) -> None:
     with TemporaryDirectory() as folder:

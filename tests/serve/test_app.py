@@ -610,9 +610,6 @@ schema = schemathesis.pytest.from_fixture("api")
 @schema.parametrize()
 @settings(
     max_examples=8,
-    deadline=None,
-    derandomize=True,
-    database=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

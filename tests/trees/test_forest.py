@@ -56,7 +56,7 @@ def walked(tree: Tree, row: Any, node: int = 0) -> Any:
     return walked(tree, row, int((tree.left if left else tree.right)[node]))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 4), min_size=1, max_size=4))
 def test_a_forest_is_the_sum_of_its_trees(seed: int, depths: list[int]) -> None:
     generator = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from definitions import pairs_of
@@ -261,7 +261,7 @@ def test_values_are_those_of_all_coalitions(
         check(random_forest(shape, COLUMNS, outputs), owner, players, seen, None)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12)
 @given(
     shape=st.sampled_from(SHAPES),
     outputs=st.integers(1, 3),

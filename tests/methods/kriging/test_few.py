@@ -111,7 +111,7 @@ def seen_of(table: Floats, columns: list[int]) -> tuple[Tensor, Tensor]:
     return signs, torch.from_numpy(values.T)[None]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     seed=st.integers(0, 999),
     inner=st.lists(st.integers(1, 30), min_size=2, max_size=9, unique=True),
@@ -168,7 +168,7 @@ def likeliest(values: Floats, covariance: Floats) -> float:
 # Coalitions
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(players=st.integers(3, 40), count=st.integers(2, 60))
 def test_coalitions_are_prefixes_first_and_never_an_end(players: int, count: int) -> None:
     sets = _spread_coalitions(players, count, np.random.default_rng(3))
@@ -193,7 +193,7 @@ def test_rows_of_a_hadamard_matrix_tell_players_apart(players: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(players=st.integers(3, 9), seed=st.integers(0, 99), data=st.data())
 def test_values_add_up_within_any_budget(players: int, seed: int, data: st.DataObject) -> None:
     smallest = Kriging().minimum(FunctionGame(lambda z: z[:, 0] * 1.0, players))
@@ -354,7 +354,7 @@ def single_players(players: int, *more: tuple[int, ...]) -> Bools:
     return np.concatenate(sides + larger)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(players=st.integers(1, 7), data=st.data())
 def test_quiet_players_against_a_double_loop(players: int, data: st.DataObject) -> None:
     numbers = st.integers(0, (1 << players) - 1)

@@ -172,7 +172,7 @@ def test_other_draws_make_another_selection() -> None:
     assert (first != selected_pairs(12, 40, np.random.default_rng(6))).any()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(players=st.integers(3, 14), seed=st.integers(0, 99), data=st.data())
 def test_every_beginning_of_a_selection_is_one(
     players: int, seed: int, data: st.DataObject
