@@ -269,7 +269,7 @@ def test_input_that_has_changed_when_a_job_goes_on(
 ) -> None:
     """Whether the rows of the missing parts have changed, or others."""
     assert not end(scene.job())
-    for missing in (1, PARTS - 1):
+    for missing in (1, PARTS - 1) if scene.bucket is None else (1,):  # each request takes its time
         scene.remove_parts(missing)
         change(scene)
         assert end(scene.job()), change
