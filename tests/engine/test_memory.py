@@ -22,7 +22,8 @@ WAYS = {
         "given the present, empirical, some draws",
     ],
     "games.marginal.MAX_COMPARED": ["null players"],
-    "methods.kriging.kernel.CHUNK_ENTRIES": ["shared kernels", "own kernels", "STII", "votes"],
+    # not shared kernels: in single precision, another order of sums shows on some processors
+    "methods.kriging.kernel.CHUNK_ENTRIES": ["own kernels", "STII", "votes"],
 }
 
 
