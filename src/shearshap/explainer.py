@@ -24,10 +24,11 @@ from shearshap.data.players import Grouping
 from shearshap.data.texts import TextGroups
 from shearshap.engine.loop import GameProgress
 from shearshap.engine.named_game import open_game
-from shearshap.engine.prepared import PreparedExplainer, prepare, solve
+from shearshap.engine.prepared import PreparedExplainer, prepare
 from shearshap.engine.results import concatenated, with_notes
 from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import explained_blocks
+from shearshap.engine.solving import solve
 from shearshap.errors import InputError, record, recorded
 from shearshap.games.batches import FIRST_BATCH, Batch, Pace
 from shearshap.games.game import FunctionGame
@@ -296,19 +297,23 @@ class Explainer(Options):
         tol: float | None = None,
         interactions: bool | int = False,
         interaction_index: InteractionName = "k-SII",
+        index: str | None = None,
     ) -> PreparedExplainer:
         """Prepare on a sample of rows, and return an object that explains blocks of other rows.
 
         On the sample, the model is checked, the types of the background are fixed, trees are read,
         and kriging is calibrated. After that, `prepared.explain(block)` returns an `Explanation` in
-        which a row's values depend neither on the rows beside it nor on earlier blocks. A few
-        hundred rows are enough; their explanation is `prepared.overview`. See `__call__` for the
-        parameters.
+        which a row's values depend neither on the rows beside it nor on earlier blocks.
+        `prepared.table(block)` returns a table, for data engines. A few hundred rows are enough;
+        their explanation is `prepared.overview`. `index` is a column of labels, which the model
+        does not see; blocks need to have it, too. See `__call__` for the other parameters.
         """
+        if index is not None and not isinstance(index, str):
+            raise InputError(f"index: expected the name of a column, got {type(index).__name__}")
         run = self.run(
             budget, tol=tol, interactions=interactions, interaction_index=interaction_index
         )
-        return prepare(self, rows, run)
+        return prepare(self, rows, run, index)
 
     def _with_labels(self, y: Any) -> "Explainer":
         return self if y is None else replace(self, y=_either("y", y, "Explainer(y=)", self.y))

@@ -18,6 +18,7 @@ from peer_library import peer
 from shearshap import Auto, BudgetError, Explainer, Explanation, Kriging, ShearWarning
 from shearshap.engine.backgrounds import average
 from shearshap.engine.loop import Clock
+from shearshap.result.explanation import spent_evaluations
 
 P = 8
 RNG = np.random.default_rng(0)
@@ -339,3 +340,18 @@ def test_estimates_are_never_certain() -> None:
 def test_a_budget_for_interactions_is_that_of_all_background_rows() -> None:
     with pytest.raises(BudgetError, match=r"\(18 coalitions x 40 background rows\), got 300"):
         Explainer(pairwise, BACKGROUND)(ROWS, interactions=True, budget=300)
+
+
+def test_the_evaluations_of_a_row_do_not_depend_on_the_rows_beside_it() -> None:
+    rows = np.random.default_rng(0).normal(size=(12, 6))
+    background = rows[:5].copy()
+    rows[::3, 2:] = background[1, 2:]  # some features are null against one background row
+    prepared = Explainer(lambda x: x[:, 0] * x[:, 1] + x[:, 2:].sum(axis=1), background).prepare(
+        rows, budget=120
+    )
+    together = prepared.explain(rows)
+    alone = [prepared.explain(rows[[row]]) for row in range(12)]
+    spent = [int(spent_evaluations(each)[0]) for each in alone]
+    assert len(set(spent)) > 1
+    assert spent_evaluations(together).tolist() == spent
+    assert Explanation.concat(alone).evaluations == together.evaluations

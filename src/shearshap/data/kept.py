@@ -7,13 +7,14 @@
     ("median", rows)         their median; all rows if features may have several columns
     anything else            all
 
-Explanations stay the same: a sample depends on the number of rows and the seed alone, and the
-median of one row is that row.
+A slice leaves behind the table or the tensor that it is part of. Explanations stay the same: a
+sample depends on the number of rows and the seed alone, and the median of one row is that row.
 """
 
 from dataclasses import replace
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -38,6 +39,26 @@ MIN_ROWS = 10_000
 
 def kept_background(background: Any, seed: int, groups: Any) -> Any:
     """Return a background that gives the same explanations, without rows that are of no use."""
+    return _compact(_used(background, seed, groups))
+
+
+def _compact(background: Any) -> Any:
+    """Return a background without the rest of a tensor, or of a table, that it is a slice of."""
+    if isinstance(background, tuple):
+        return tuple(_compact(part) for part in background)
+    if isinstance(background, ParsedBackground):
+        return replace(background, rows=_compact(background.rows))
+    if isinstance(background, Tensor):
+        is_slice = background.untyped_storage().nbytes() > background.nbytes
+        return background.detach().clone() if is_slice else background
+    if nw.dependencies.is_pyarrow_table(background):
+        is_slice = background.get_total_buffer_size() > 2 * background.nbytes
+        return background.take(np.arange(len(background))) if is_slice else background
+    return background
+
+
+def _used(background: Any, seed: int, groups: Any) -> Any:
+    """Return a background without the rows that no call uses."""
     if background is None or isinstance(background, str | ParsedBackground | Conditional):
         return background
     try:

@@ -255,14 +255,16 @@ class BackgroundSampling(Sampling):
             fields = {name: part[..., 0] for name, part in fields.items()}
         run = self.plans.resolved
         if run.stops:
-            converged = answer.converged(run.tol)
-            fields |= {"row_evaluations": answer.evaluations, "converged": converged}
+            fields["converged"] = answer.converged(run.tol)
+        fewest, most = answer.evaluations.aminmax()
+        if run.stops or fewest < most:
+            fields["row_evaluations"] = answer.evaluations
         self.done = rows.stop
         arrays: dict[str, Any] = {"standard_errors": None}
         arrays |= {name: buffer.array(name, part, rows.start) for name, part in fields.items()}
         return Explanation(
             **arrays,
-            evaluations=int(answer.evaluations.max()),
+            evaluations=int(most),
             derivative_passes=answer.derivative_passes,
             check_evaluations=self.checks,
             method=name_of(run.method),

@@ -124,7 +124,7 @@ class Explanation:
     calibration: Any = field(default=None, metadata=joined(_last))
     #: degrees of freedom of the standard errors: the independent draws behind them, less one
     degrees_of_freedom: float = field(default=inf, metadata=joined(min))
-    #: (r,) the evaluations of every row, if `tol` or `deadline` let rows stop early
+    #: (r,) the evaluations of every row, if they differ, or if `tol` or `deadline` may stop rows
     row_evaluations: NDArray[np.int64] | None = field(
         default=None, metadata=axes("r", absent=spent_evaluations)
     )
