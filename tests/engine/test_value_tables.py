@@ -150,7 +150,7 @@ def test_samples_of_arrays_take_arrays() -> None:
     [
         (np.arange(COUNT, dtype=np.int32), pa.int32()),
         (pd.Categorical(["a", "b"] * (COUNT // 2)), pa.string()),
-        (pd.date_range("2026-01-01", periods=COUNT), pa.timestamp("us")),
+        (pd.date_range("2026-01-01", periods=COUNT, unit="us"), pa.timestamp("us")),
         ([Decimal(1)] * 40 + [Decimal(10**9)] * (COUNT - 40), pa.decimal128(38, 0)),
         (["a"] * 40 + [None] * (COUNT - 40), pa.string()),
         (pd.array([1] * 40 + [None] * (COUNT - 40), dtype="Int64"), pa.int64()),
