@@ -149,7 +149,8 @@ def _spent(explanation: Explanation) -> str:
     most = f"{explanation.evaluations:,}"
     if explanation.row_evaluations is None:
         return most
-    return f"{explanation.row_evaluations.mean():,.0f} (at most {most})"
+    mean = f"{explanation.row_evaluations.mean():,.0f}"
+    return most if mean == most else f"{mean} (at most {most})"
 
 
 def _largest_values(explanation: Explanation) -> list[str]:
