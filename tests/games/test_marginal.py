@@ -62,6 +62,24 @@ def test_a_game_has_no_model_to_compare_with() -> None:
     assert sum(asked) == 8
 
 
+def test_a_network_of_whole_numbers_is_never_differentiated() -> None:
+    class Lookup(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            generator = torch.Generator().manual_seed(0)
+            self.table = nn.Parameter(torch.randn(7, 4, generator=generator).double())
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.table.T[torch.arange(4), x].prod(dim=1) + self.table[x].sum(dim=(1, 2))
+
+    rows = torch.tensor([[1, 2, 3, 4], [5, 6, 1, 2]])
+    background = torch.zeros(1, 4, dtype=torch.long)
+    answer = Explainer(Lookup(), background, method="shear")(rows, budget=60, interactions=True)
+    assert answer.derivative_passes == 0
+    truth = Explainer(Lookup(), background, method="exact")(rows, budget=16)
+    np.testing.assert_allclose(answer.values, truth.values, atol=0.2)
+
+
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_a_random_model_is_found_out(method: str) -> None:
     rng = np.random.default_rng(0)
