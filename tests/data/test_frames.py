@@ -216,7 +216,7 @@ KINDS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "Dask's text": lambda f: f.astype({"city": "string[pyarrow]"}),
     "pandas.NA": lambda f: f.convert_dtypes(),
     # categories as text: polars 1.20 cannot give pandas its own
-    "polars": lambda f: pl.from_pandas(f.astype({"kind": str})),
+    "polars": lambda f: pl.from_pandas(f.astype({"kind": str} if "kind" in f else {})),
     "pyarrow": lambda f: pa.Table.from_pandas(f, preserve_index=False),
 }
 

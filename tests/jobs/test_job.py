@@ -224,16 +224,19 @@ def test_what_is_chosen_of_a_file_is_said(background: str, words: str) -> None:
 def test_a_row_stops_at_the_standard_error_asked_for(here: Path) -> None:
     columns = [f"x{n}" for n in range(12)]
     rows = np.random.default_rng(0).normal(size=(4, 12))
+    rows[0, :3] = 2  # needs more evaluations than the others
     pd.DataFrame(rows, columns=columns).to_parquet("wide.parquet")
-    (here / "wide.py").write_text("def f(x):\n    return (x['x0'] * x['x1']) + x.sum(axis=1)\n")
+    (here / "wide.py").write_text(
+        "def f(x):\n    return x['x0'] * x['x1'] * x['x2'] + x.sum(axis=1)\n"
+    )
     background = ("--background", "mean:wide.parquet")
-    words = ("--tol", 0.5, "--budget", 2000, "--method", "permutation-antithetic", *background)
+    words = ("--tol", 0.3, "--budget", 2000, "--method", "permutation-antithetic", *background)
     text = done("wide.py:f", "wide.parquet", *words)
     found = written()
     assert found["converged"].all()
     assert (found["evaluations"] < 2000).all()
     assert "(at most " in text
-    assert (found[[f"standard_error.{name}" for name in columns]].to_numpy() <= 0.5).all()
+    assert (found[[f"standard_error.{name}" for name in columns]].to_numpy() <= 0.3).all()
     fewer = [f"--drop=x{number}" for number in range(8, 12)]
     (here / "wide.py").write_text("def f(x):\n    return x.sum(axis=1)\n")
     text = done(
