@@ -254,6 +254,26 @@ def test_about_says_what_the_features_are(client: httpx.Client) -> None:
     assert about["budget"] == {"default": 130, "minimum": 4, "maximum": 1300}
 
 
+def test_about_has_no_folders_and_no_cells_of_files(tmp_path: Path) -> None:
+    (tmp_path / "score.py").write_text("def predict(rows):\n    return rows.a + len(rows.c)\n")
+    (tmp_path / "rows.csv").write_text("a,c\n1,5\n2,6\n3,7\n4,=x")
+    (tmp_path / "train.csv").write_text("a,c\n1,3\n4,6\n7,secret")
+    for choice in ("", "kmeans:", "mean:"):
+        background = f"{choice}{tmp_path / 'train.csv'}"
+        served = prepare(Job(
+            model=f"{tmp_path / 'score.py'}:predict",
+            data=tmp_path / "rows.csv",
+            background=background,
+        ))  # fmt: skip
+        assert any("secret" in note for note in served.notes)  # the terminal shows them
+        with listening(make_app(served)) as place:
+            answer = httpx.get(f"{place}/about", timeout=PATIENCE)
+        assert answer.json()["model"] == "score.py:predict"
+        assert "3 rows of train.csv" in answer.json()["background"]
+        assert str(tmp_path) not in answer.text
+        assert "secret" not in answer.text
+
+
 def test_a_few_players_have_the_same_answer_below_the_exact_budget_too(tmp_path: Path) -> None:
     (tmp_path / "four.py").write_text(
         "def predict(rows):\n    return rows.a * rows.b + rows.c * rows.d\n"
@@ -314,6 +334,9 @@ def hostile(row: dict[str, Any]) -> dict[str, Any]:
         "large integer": (with_cell("age", str(2**60)), 422, "less than or equal to 9007199254740991"),
         "too many digits": (with_cell("age", "9" * 5000), 400, "error parsing the body"),
         "null": (with_cell("age", "null"), 422, "got null"),
+        "many keys": (json.dumps({"rows": [dict.fromkeys(map(str, range(9_000)))]}).encode(), 422, "rows[0]: Input should have at most 18 keys, got an object of 9000"),
+        "many keys at the top": (json.dumps(dict.fromkeys(map(str, range(9_000)))).encode(), 422, "Input should have at most 13 keys, got an object of 9000"),
+        "many empty rows": (b'{"rows": [' + b"{}," * 49 + b"{}]}", 422, "rows[0].age: Field required, got an object of 0 (and 7 more)"),
         "half a character": (with_cell("city", r'"\ud800"'), 422, r"got '\ud800'"),
         "what the model refuses": (with_cell("city", '"Atlantis"'), 422, "rows: the model fails on them; the log of the service says why, at error "),
         "deep": (b'{"rows": ' + b"[" * 9_000 + b"]" * 9_000 + b"}", (400, 422), ""),
@@ -388,6 +411,45 @@ def test_what_goes_wrong_inside_is_in_the_log_alone(
         (line,) = (each for each in caplog.messages if number in each)
         assert SECRET in line
         assert "\n" not in line
+
+
+FAULTS = """
+from shearshap import InputError
+
+def predict(rows):
+    if (rows.kind == "quotes").any():
+        raise InputError("cannot read /srv/models/password.txt")
+    if (rows.kind == "stops").any():
+        raise KeyboardInterrupt("/srv/models/password.txt")
+    if (rows.kind == "exits").any():
+        raise SystemExit("/srv/models/password.txt")
+    if (rows.kind == "shouts").any():
+        raise RuntimeError("/srv/models/password.txt" + "x" * 100_000)
+    return rows.a
+"""
+
+
+def test_no_word_of_the_models_code_reaches_a_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "faults.py").write_text(FAULTS)
+    (tmp_path / "rows.csv").write_text("a,kind\n1,x\n2,y\n")
+    served = prepare(job(tmp_path, model=f"{tmp_path / 'faults.py'}:predict", background="sample"))
+    with (
+        listening(make_app(served)) as place,
+        httpx.Client(base_url=place, timeout=PATIENCE) as client,
+    ):
+        for kind in ("quotes", "stops", "exits", "shouts"):
+            caplog.clear()
+            answer = client.post("/explain", json={"rows": [{"a": 1, "kind": kind}]})
+            assert answer.status_code == 422
+            assert "the model fails on them; the log of the service says why" in problem(answer)
+            assert SECRET not in answer.text
+            (line,) = caplog.messages
+            assert SECRET in line
+            assert len(line) < 3_000
+            assert "Traceback" not in caplog.text
+        explained(client, {"a": 1, "kind": "x"})
 
 
 def test_what_is_wrong_with_rows_is_said(

@@ -55,6 +55,9 @@ MAX_SEARCH = 200  #: characters
 MAX_MESSAGE = 500
 """Characters of a message of ours, or of pydantic, that a refusal repeats."""
 
+MAX_LOGGED = 2_000
+"""Characters of an error that the log repeats."""
+
 LOG = logging.getLogger("shearshap.serve")
 
 CLIENT_GONE = 499
@@ -168,7 +171,6 @@ class State:
             most_rows=self.limits.rows,
             most_evaluations=self.max_evaluations,
             budget=self.budget,
-            notes=list(prepared.notes),
         )
 
     @cached_property
@@ -251,7 +253,7 @@ def _logged(error: Exception) -> str:
     """Write an error to the log, and return where it is found there."""
     number = secrets.token_hex(4)
     # repr: its text may have cells of a request, which must not look like lines of the log
-    LOG.error("error %s: %s: %r", number, type(error).__name__, str(error))
+    LOG.error("error %s: %s: %r", number, type(error).__name__, str(error)[:MAX_LOGGED])
     return f"the log of the service says why, at error {number}"
 
 

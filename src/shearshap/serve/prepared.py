@@ -1,5 +1,6 @@
 """A model that is loaded and prepared once, and then explains block after block of rows."""
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,14 @@ from numpy.typing import NDArray
 from shearshap.data.background import Conditional, ParsedBackground
 from shearshap.data.players import flattened
 from shearshap.engine.prepared import PreparedExplainer, with_fixed_background
-from shearshap.errors import ModelError, collect_warnings
+from shearshap.errors import ModelError, ShearError, collect_warnings
 from shearshap.explainer import Explainer
 from shearshap.games.marginal import no_progress
 from shearshap.jobs.job import Job
 from shearshap.jobs.models import open_model
 from shearshap.jobs.options import errors_with_files
 from shearshap.jobs.plan import described, open_files
+from shearshap.jobs.urls import place
 from shearshap.result.cells import label_text
 from shearshap.result.explanation import Explanation
 from shearshap.result.views import evenly_spaced
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Encode = Callable[[Sequence[Row]], Any]
+
+OURS = {"shearshap", "torch", "contextlib"}
+"""The packages whose code is part of an explanation, and not of the model's own."""
 
 MAX_CELLS = 20_000
 """Cells of a column whose encodings are kept."""
@@ -71,8 +76,24 @@ class Prepared:
             try:
                 block = self.encode(rows)
                 return self.explainer.explain(block, budget=budget, data=False, advance=advance)
-            except SystemExit as error:
-                raise ModelError(f"the model's code called exit (with {error.code!r})") from error
+            except BaseException as error:  # the model may raise what ends a program, too
+                if isinstance(error, Exception) and _is_ours(error):
+                    raise
+                name = type(error).__name__
+                raise ModelError(f"the model's code raised {name}: {error}") from error
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Return whether only the code of this package, and of torch, led to an error and its cause.
+
+    The model's own code may raise any of our errors, with words that are not for clients. Other
+    errors are no refusals, and stay what they are.
+    """
+    if not isinstance(error, ShearError):
+        return True
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    packages = {str(frame.f_globals.get("__name__")).partition(".")[0] for frame in frames}
+    return packages <= OURS and (error.__cause__ is None or _is_ours(error.__cause__))
 
 
 def prepare(job: Job, *, sample: int = 200) -> Prepared:
@@ -90,9 +111,14 @@ def prepare(job: Job, *, sample: int = 200) -> Prepared:
         some = rows.iloc[evenly_spaced(len(rows), sample)].reset_index(drop=True)
         prepared, encode = _prepared(explainer, some, job)
 
+    # clients hear names alone, not where on this machine files are
+    background = described(opened.background, prepared.overview)
+    words = background.description
+    if background.source is not None:
+        words = words.replace(str(background.source), background.source.name)
     return Prepared(
-        model=job.title or opened.model.name,
-        background=described(opened.background, prepared.overview).description,
+        model=job.title or place(job.model, "model").name or "model",
+        background=words,
         rows=rows,
         ids=[label_text(each) for each in labels],
         id_column=job.id_column,

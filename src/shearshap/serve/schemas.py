@@ -18,8 +18,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, NaiveDatetime
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    NaiveDatetime,
+    model_validator,
+)
 from pydantic import create_model as derived_model
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from shearshap.errors import InputError
@@ -52,6 +62,9 @@ MAX_INTEGER = 2**53 - 1
 """The largest whole number that all readers of JSON agree on."""
 
 MAX_TEXT = 10_000  #: characters
+
+MAX_UNKNOWN = 10
+"""Unknown keys of an object that are refused by their names: one by one, they take time."""
 
 YEARS = (1678, 2262)
 """The first whole year of pandas, which counts nanoseconds, and the one after the last."""
@@ -120,7 +133,6 @@ class About(BaseModel):
     most_rows: int = Field(description="Maximum rows per request.")
     most_evaluations: int = Field(description="Maximum rows x budget per request.")
     budget: Budget
-    notes: list[str] = Field(description="What may be wrong with the files, in sentences.")
 
 
 class Overview(BaseModel):
@@ -235,6 +247,21 @@ class ExplainRequest(BaseModel):
         None, description="The output to return, by name or number; default: all."
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, content: Any) -> Any:
+        return _with_few_keys(content, len(cls.model_fields))
+
+
+def _with_few_keys(content: Any, known: int) -> Any:
+    """Return what came; raise if it has many more keys than are known."""
+    most = known + MAX_UNKNOWN
+    if isinstance(content, dict) and len(content) > most:
+        raise PydanticCustomError(
+            "too_many_keys", "Input should have at most {most} keys", {"most": most}
+        )
+    return content
+
 
 def request_model(
     features: Sequence[Feature],
@@ -248,6 +275,7 @@ def request_model(
     cells = {feature.name: _cell_type(feature, frame[feature.name]) for feature in features}
     row = cast(Any, TypedDict)("Row", cells)
     row.__pydantic_config__ = ConfigDict(extra="forbid")
+    checked_row = Annotated[row, BeforeValidator(lambda x: _with_few_keys(x, len(cells)))]
     example = {feature.name: feature.typical for feature in features}
     rows = Field(min_length=1, max_length=max_rows, examples=[[example]])
     words = f"Model evaluations per row; default: {budget.default}."
@@ -256,7 +284,8 @@ def request_model(
     return derived_model(
         "ExplainRequest",
         __base__=ExplainRequest,
-        rows=(list[row], rows),  # type: ignore[valid-type]
+        # the first row that is wrong is enough
+        rows=(Annotated[list[checked_row], FailFast()], rows),  # type: ignore[valid-type]
         budget=(
             _whole_number(budget.minimum, budget.maximum),
             Field(budget.default, description=words),
