@@ -284,6 +284,27 @@ def test_calibrations_have_their_types(tmp_path: Path, change: dict[str, Any]) -
     refusal(with_field(tmp_path / "wrong.npz", "calibration", changed))
 
 
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"level": NAN}, {"level": 1e308}, {"level": 10**400}, {"linear": float("inf")},
+        {"nugget": -1.0}, {"nugget": 0.0}, {"nugget": NAN}, {"inflation": 0}, {"inflation": -1.0},
+        {"inflation": 10**30}, {"size_variance": -1.0}, {"size_variance": NAN},
+        {"quiet_variance": 0.0}, {"quiet_shift": -1e308}, {"players": [NAN] * 5}, {"pairs": -7},
+        {"pairs": 10**30}, {"centres": [[]]}, {"centres": [[0.1]]}, {"centres": [[-1.0] * 5]},
+        {"centres": [[NAN] * 5]}, {"centres": [[0.95] * 5]}, {"players": []},
+    ],
+)  # fmt: skip
+def test_calibrations_have_numbers_that_make_kernels(change: dict[str, Any]) -> None:
+    kept = json.loads((STORED / "calibration.json").read_text())
+    for changed in (kept | change, kept | {"others": [kept | change]}):
+        with pytest.raises(InputError, match=r"^calibration: expected what to_dict returns; its "):
+            Calibration.from_dict(changed)
+
+
 @pytest.mark.parametrize("data", [5, None, [], {}, "x", {"players": []}])
 def test_a_calibration_of_other_kinds(data: Any) -> None:
     with pytest.raises(InputError, match="calibration: expected what to_dict returns; "):

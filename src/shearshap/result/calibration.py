@@ -1,13 +1,29 @@
 """The few numbers of kriging's Gaussian process, and how to store them."""
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import chain
+from math import nextafter
 from typing import Any
 
 from shearshap import __version__
 from shearshap.errors import InputError, warn
 from shearshap.result.archive import DAMAGES, check_types, first_words
+
+MAX_RELEVANCE = 0.95  #: at 1 the kernels would be singular
+
+MAX_NUMBER = 1e9  #: far beyond whatever is fitted
+MIN_POSITIVE = 1e-12
+RANGES = {
+    "nugget": (1e-300, MAX_NUMBER),
+    "inflation": (MIN_POSITIVE, MAX_NUMBER),
+    "size_variance": (0, MAX_NUMBER),
+    "quiet_variance": (MIN_POSITIVE, MAX_NUMBER),
+    "centres": (MIN_POSITIVE, nextafter(MAX_RELEVANCE, 0)),
+    "pairs": (0, MAX_NUMBER),
+}
+"""The numbers that a stored calibration may have; all others lie between -+MAX_NUMBER."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +133,7 @@ class Calibration:
         names = {each.name for each in fields(cls)}
         numbers = {name: number for name, number in data.items() if name in names}
         check_types(cls, numbers)
+        _check_numbers(numbers)
         numbers["players"] = tuple(numbers["players"])
         numbers["centres"] = tuple(tuple(centre) for centre in numbers["centres"])
         others = [cls.read(other) for other in numbers["others"]]
@@ -130,6 +147,22 @@ class Calibration:
                 f"not know these numbers of it, and leaves them out: {', '.join(unknown)}"
             )
         return cls(**numbers), notes
+
+
+def _check_numbers(numbers: Mapping[str, Any]) -> None:
+    """Raise if some numbers would make no kernel, or not one of the players."""
+    players = numbers["players"]
+    centres = numbers["centres"]
+    if any(len(centre) != len(players) for centre in centres):
+        raise ValueError(f"its centres are not those of {len(players)} players")
+    singles = {name: [number] for name, number in numbers.items() if number is not None}
+    lists = {"players": players, "centres": chain.from_iterable(centres), "others": ()}
+    for name, content in (singles | lists).items():
+        low, high = RANGES.get(name, (-MAX_NUMBER, MAX_NUMBER))
+        for number in content:
+            # not True of NaN either
+            if not low <= number <= high:
+                raise ValueError(f"its {name} holds {reprlib.repr(number)}")
 
 
 def _size_and_pairs(calibration: Calibration) -> tuple[int, int]:

@@ -275,7 +275,7 @@ def request_model(
     cells = {feature.name: _cell_type(feature, frame[feature.name]) for feature in features}
     row = cast(Any, TypedDict)("Row", cells)
     row.__pydantic_config__ = ConfigDict(extra="forbid")
-    checked_row = Annotated[row, BeforeValidator(lambda x: _with_few_keys(x, len(cells)))]
+    few_keys = BeforeValidator(lambda x: _with_few_keys(x, len(cells)))
     example = {feature.name: feature.typical for feature in features}
     rows = Field(min_length=1, max_length=max_rows, examples=[[example]])
     words = f"Model evaluations per row; default: {budget.default}."
@@ -285,7 +285,7 @@ def request_model(
         "ExplainRequest",
         __base__=ExplainRequest,
         # the first row that is wrong is enough
-        rows=(Annotated[list[checked_row], FailFast()], rows),  # type: ignore[valid-type]
+        rows=(Annotated[list[Annotated[row, few_keys]], FailFast()], rows),  # type: ignore[valid-type]
         budget=(
             _whole_number(budget.minimum, budget.maximum),
             Field(budget.default, description=words),

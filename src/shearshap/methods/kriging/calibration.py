@@ -33,13 +33,12 @@ from shearshap.methods.kriging.kernel import (
 from shearshap.methods.kriging.pairs import OddEven, evenly_spaced, thinned_pairs
 from shearshap.methods.kriging.posterior import Factors, Posterior, Process
 from shearshap.methods.standard_errors import TIED
-from shearshap.result.calibration import Calibration
+from shearshap.result.calibration import MAX_RELEVANCE, Calibration
 
 RIDGE = 0.03  #: of the even part's pairwise regression, relative to its kernel's diagonal
 MAX_OUTPUTS = 32  #: of a row, whose mean features make its relevances
 MAX_STRENGTH_PAIRS = 1000  #: pairs that this regression sees
 MAX_QUIET_PAIRS = 800  #: pairs among which players are seen to join
-MAX_RELEVANCE = 0.95  #: at 1 the kernels would be singular
 MAX_LOGIT = 9.0  #: of a relevance, up or down
 
 # What the fit sees. More rows, pairs or steps changed errors by less than 1 %.

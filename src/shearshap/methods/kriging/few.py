@@ -28,7 +28,7 @@ from shearshap.errors import warn
 from shearshap.games.coalitions import Bools, with_ends
 from shearshap.games.game import GameInfo
 from shearshap.methods.base import Design, Estimate, Method, Promise, Screening, as_tensor
-from shearshap.methods.kriging.calibration import MAX_RELEVANCE, quiet_players, relevances
+from shearshap.methods.kriging.calibration import quiet_players, relevances
 from shearshap.methods.kriging.kernel import (
     Covariance,
     chunk_entries,
@@ -39,6 +39,7 @@ from shearshap.methods.kriging.kernel import (
 from shearshap.methods.kriging.pairs import evenly_spaced, signs_of
 from shearshap.methods.kriging.posterior import Factors, Process, efficient
 from shearshap.methods.permutation import prefixes, random_orders
+from shearshap.result.calibration import MAX_RELEVANCE
 
 MAX_PLAYERS_PER_EVALUATION = 4
 MIN_ROWS_AT_ONCE = 8  #: that are fitted side by side
