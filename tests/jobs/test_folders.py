@@ -5,10 +5,12 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -91,11 +93,11 @@ def test_a_csv_file_has_the_values_of_the_same_rows_in_parquet(undisturbed: pd.D
     words = ("--data", "rows.csv", "--shard-rows", GROUP)
     done(*words)
     check_whole(values(), undisturbed)  # ids with their zeros
-    assert not list(Path("values").glob(CONVERTED))
+    assert not list(Path("values").glob(CONVERTED.format("*")))
 
     before = parts()
     Path("values/part-000002.parquet").unlink()
-    shutil.copy("rows/first.parquet", Path("values", CONVERTED.replace("*", "0")))
+    shutil.copy("rows/first.parquet", Path("values", CONVERTED.format("0" * 16)))
     done(*words)
     assert parts() == before
     Path("rows.csv").write_text(Path("rows.csv").read_text()[:-2] + "1\n")  # of the same size
@@ -221,18 +223,20 @@ def test_a_large_row_group_is_cut_into_shards(tmp_path: Path) -> None:
     assert found[3].place == "rows 5 to 6 of a (row group 1)"
 
     files = [InputFile.from_parquet(path, path) for path in sorted(Path("rows").iterdir())]
-    rows, numbers = sample(shards_of(files, 7), ["id"], 40)
+    ids = pa.schema([("id", pa.string())])
+    rows, numbers = sample(shards_of(files, 7), ids, 40)
     taken = rows["id"].to_pylist()
     assert 30 < len(taken) <= 40
     assert taken == sorted(set(taken)) == [f"{number:05}" for number in numbers]
     assert taken[-1] > "00070"
-    assert len(sample(shards_of(files, 7), ["id"], 10_000)[0]) == ROWS
+    assert len(sample(shards_of(files, 7), ids, 10_000)[0]) == ROWS
 
     # one shard that is read in three goes, and two rows of it, which are both in the first two
     count = 2 * shards.MAX_ROWS + 100
     place = tmp_path / "many.parquet"
     pq.write_table(pa.table({"id": np.arange(count)}), place)
-    rows, _ = sample(shards_of([InputFile.from_parquet(place, place)], count), ["id"], 2)
+    ids = pa.schema([("id", pa.int64())])
+    rows, _ = sample(shards_of([InputFile.from_parquet(place, place)], count), ids, 2)
     assert rows["id"].to_pylist() == [0, count // 2]
 
 
@@ -284,6 +288,27 @@ def test_ids_and_written_columns_are_never_rounded(column: str) -> None:
     assert found.isna().sum() == 1
 
 
+@pytest.mark.parametrize("cells", [lambda number: number, lambda number: [number]])
+def test_decimals_are_never_rounded(cells: Callable[[Any], Any]) -> None:
+    precise = [cells(Decimal(10**18 + number) / 1000) for number in range(20)]
+    Path("mixed").mkdir()
+    for name, ids in {"0": precise, "1": [cells(float(number)) for number in range(20)]}.items():
+        rows = pa.Table.from_pandas(table()[:20][["a", "b", "c"]])
+        pq.write_table(rows.append_column("id", pa.array(ids)), f"mixed/{name}.parquet")
+    with pytest.raises(InputError, match=r"decimal numbers would be rounded.*one type in all"):
+        explained(model=add_columns, data="mixed", keep=())
+    options: dict[str, Any] = {"id_column": None, "keep": (), "drop": ("id",)}
+    assert explained(model=add_columns, data="mixed", **options).rows == 40
+
+
+def test_a_feature_of_large_numbers_is_rounded_as_pandas_does() -> None:
+    Path("mixed").mkdir()
+    for name, numbers in {"0": np.arange(20) + 2**53, "1": np.arange(20) / 2}.items():
+        table()[:20].assign(k=numbers).to_parquet(f"mixed/{name}.parquet")
+    explained(model=add_columns, data="mixed", id_column=None, keep=())
+    assert values()["prediction"].notna().all()
+
+
 def test_text_has_the_same_categories_in_all_shards() -> None:
     """A booster that knows categories by their number must not be given others in each shard."""
     import xgboost
@@ -330,7 +355,7 @@ def add_columns(frame: pd.DataFrame) -> Any:
     return frame.select_dtypes("number").sum(axis=1).to_numpy(dtype=float)
 
 
-def test_linked_folders_are_read_once() -> None:
+def test_linked_files_and_folders_are_read_once() -> None:
     for name in ("linked", "elsewhere"):
         Path(name).mkdir()
     table().loc[:9, ["a", "b"]].to_parquet("linked/first.parquet")
@@ -338,6 +363,8 @@ def test_linked_folders_are_read_once() -> None:
     Path("linked/one").symlink_to("../elsewhere")
     Path("linked/twice").symlink_to("../elsewhere")
     Path("elsewhere/back").symlink_to("../linked")
+    Path("linked/third.parquet").symlink_to("first.parquet")
+    os.link("elsewhere/second.parquet", "linked/fourth.parquet")
     assert explained(model=add_columns, data="linked", id_column=None, keep=None).rows == 20
     assert values()["data.a"].tolist() == table().loc[:19, "a"].tolist()
 
@@ -366,7 +393,7 @@ def missing_and_cut() -> None:
     Path("values/part-000003.parquet").unlink()
     part = Path("values/part-000000.parquet")
     part.write_bytes(part.read_bytes()[:-1])
-    Path("values/.part-000005.parquet.0123.partial").write_text("left by a worker that was killed")
+    Path("values/.0123456789ab.partial").write_text("left by a worker that was killed")
 
 
 def parts_that_changed_places() -> None:
@@ -385,8 +412,23 @@ def no_part_of_ours() -> None:
     table().to_parquet("values/part-000002.parquet")
 
 
+def a_page_without_rows() -> None:
+    """Flip a bit of a page's header so that pyarrow reads no rows, and sees no damage."""
+    part = Path("values/part-000004.parquet")
+    sound = part.read_bytes()
+    for at in range(40, 400):
+        part.write_bytes(sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :])
+        try:
+            with pq.ParquetFile(part, page_checksum_verification=True) as file:
+                if not list(file.iter_batches()):
+                    return
+        except (pa.ArrowException, OSError):
+            pass
+    raise AssertionError("no bit has this effect")
+
+
 DAMAGE = [
-    zeros_in_a_page, missing_and_cut, parts_that_changed_places, no_parquet, no_part_of_ours,
+    a_page_without_rows, zeros_in_a_page, missing_and_cut, parts_that_changed_places, no_parquet, no_part_of_ours,
 ]  # fmt: skip
 
 
@@ -400,6 +442,17 @@ def test_what_was_damaged_is_made_again() -> None:
         assert parts() == before, damage
     assert explained().rows_before == ROWS
     assert not list(Path("values").glob(".*"))
+
+
+@pytest.mark.slow
+def test_a_part_of_other_rows_is_made_again_without_ids() -> None:
+    """Several shards may have the same rows; their numbers are those of the places."""
+    write_rows(Path("rows"), pd.concat([table()[:GROUP]] * PARTS))
+    explained(id_column=None)
+    before = parts()
+    shutil.copy("values/part-000001.parquet", "values/part-000002.parquet")
+    assert explained(id_column=None).rows == GROUP
+    assert parts() == before
 
 
 @pytest.mark.slow
@@ -465,6 +518,34 @@ def test_another_job_is_refused() -> None:
         explained()
 
 
+def test_groups_in_another_order_are_named() -> None:
+    """The order is that of the columns of the values."""
+    groups = {"first": ["a", "b"], "second": ["c"]}
+    explained(groups=groups)
+    turned = dict(reversed(groups.items()))
+    with pytest.raises(InputError, match=r"holds a job with groups .* instead of "):
+        explained(groups=turned)
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_helpers_of_a_module_elsewhere_are_the_model(
+    monkeypatch: pytest.MonkeyPatch, *, is_loaded: bool
+) -> None:
+    Path("lib/tools").mkdir(parents=True)
+    Path("lib/tools/__init__.py").write_text("")
+    Path("lib/tools/score.py").write_text(f"from tools.helper import add\n{SCORE}")
+    Path("lib/tools/helper.py").write_text("def add(x):\n    return x\n")
+    monkeypatch.syspath_prepend(Path("lib").absolute())
+    if is_loaded:
+        importlib.import_module("tools.helper")
+    assert explained(model="tools.score:predict").rows == ROWS
+    Path("lib/tools/helper.py").write_text("def add(x):\n    return x + 1\n")
+    with pytest.raises(InputError, match="holds a job with another model; choose"):
+        explained(model="tools.score:predict")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tools"]:
+        del sys.modules[name]
+
+
 def test_weights_beside_an_onnx_file_are_the_model(folder: Path) -> None:
     save_onnx(folder / "m.onnx", [2.0] * 4, data="weights.csv")
     words = ("--model", "m.onnx", "--drop", "s")
@@ -508,6 +589,15 @@ def test_a_model_in_memory_that_was_changed_is_another() -> None:
     for other in (add_thousandfold, add_otherwise):
         with pytest.raises(InputError, match="holds a job with another model"):
             explained(model=Wrapped(other))
+
+
+def test_a_large_prediction_hides_no_change_of_others() -> None:
+    def spike(frame: pd.DataFrame) -> Any:
+        return add(frame) + 1e12 * (frame["a"] == table()["a"][0]).to_numpy()
+
+    explained(model=Wrapped(spike))
+    with pytest.raises(InputError, match="holds a job with another model"):
+        explained(model=Wrapped(lambda frame: spike(frame) + frame["b"].to_numpy()))
 
 
 def test_a_function_of_another_source_is_another_model(
@@ -586,8 +676,9 @@ def test_a_model_and_a_background_that_are_objects() -> None:
     explained(background=frame[list("abc")][:1], **options)
     found = values()
     np.testing.assert_allclose(found["value.b"], -2 * (frame["b"] - frame["b"][0]), atol=1e-9)
-    with pytest.raises(InputError, match="another model or background"):
-        explained(background=frame[list("abc")][1:2], **options)
+    for other in (frame[list("abc")][1:2], frame[list("abc")][:1].to_numpy(), np.zeros((1, 3))):
+        with pytest.raises(InputError, match="another background"):
+            explained(background=other, **options)
     frame.to_parquet("one.parquet")
     explained(
         background=frame[list("abc")][:1], data="one.parquet", out="one.csv", large=False, **options
@@ -614,9 +705,9 @@ def test_mistakes_leave_no_trace() -> None:
         "keep: there is no column 'nr'": {"keep": ("nr",)},
         "data: no column of .*rows is left for the model": {"drop": (*"abcks",)},
         "is in the folder of the data": {"out": "rows/values"},
-        "file is a file; a large job writes a folder": {"out": "file"},
+        "file is the name of a file; a large job writes a folder": {"out": "file"},
         "not empty: it holds other.txt": {"out": "full"},
-        "values.parquet is a file; a large job": {"out": "values.parquet"},
+        "values.parquet is the name of a file; a large job": {"out": "values.parquet"},
         "out: .*no/values cannot be created: No such file": {"out": "no/values"},
         "device: expected auto, or names": {"device": "gpu"},
         "there is no method 'magic'": {"method": "magic"},
@@ -685,6 +776,51 @@ def test_files_in_the_folder_that_are_not_of_the_job() -> None:
     assert "note" not in done()
     table().to_parquet("values/part-000099.parquet")
     assert "also holds part-000099.parquet, which this job did not write" in done()
+    Path("values/_interactions").mkdir()
+    table().to_parquet("values/_interactions/part-000098.parquet")
+    assert "part-000099.parquet, _interactions/part-000098.parquet, which" in done()
+
+
+@pytest.mark.parametrize(
+    "name", [".draft.partial", "_input-2024.parquet", "_report.html", "_background.parquet"]
+)
+def test_files_of_others_keep_a_job_from_a_folder(name: str) -> None:
+    Path("values").mkdir()
+    Path("values", name).write_text("of somebody else")
+    with pytest.raises(InputError, match=f"not empty: it holds {name}; choose"):
+        explained()
+    assert Path("values", name).read_text() == "of somebody else"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "null",
+        "[1]",
+        '"a"',
+        '{"process": 5}',
+        '{"process": [[], 3]}',
+        '{"process": [1]}',
+        "[" * 99_999,
+    ],
+)
+def test_a_damaged_file_of_the_run_stops_nobody(content: str) -> None:
+    Path("values").mkdir()
+    named = content.replace("{", f'{{"host": "{socket.gethostname()}", ')
+    Path("values/_run.json").write_text(named)
+    assert explained(data="rows/first.parquet").rows == ROWS // 2
+
+
+def test_a_pipe_or_a_folder_in_place_of_a_file_is_named() -> None:
+    explained(data="rows/first.parquet")
+    os.mkfifo("values/_run.json")
+    with pytest.raises(InputError, match=r"out: .*values cannot be read: not a file"):
+        explained(data="rows/first.parquet")
+    Path("values/_run.json").unlink()
+    Path("values/_log.jsonl").unlink()
+    Path("values/_log.jsonl").mkdir()
+    with pytest.raises(InputError, match=r"log: .*_log.jsonl cannot be written to: Is a directory"):
+        explained(data="rows/first.parquet")
 
 
 # Files that were damaged
@@ -760,6 +896,7 @@ def test_a_manifest_comes_back_as_it_was_or_is_refused(tmp_path: Path) -> None:
     text = path.read_text()
     damaged = [
         text.replace("30", "31"), text[:-9], text.replace("0.25", "0.26"), "", "[1]", "null", '"a"',
+        '{"format": 5, "identity": []}', '{"format": 5, "identity": null}',
         "[" * 200_000, '{"format": ' + "9" * 5_000 + "}", '{"identity": {}, "preparation": 1}',
     ]  # fmt: skip
     for content in damaged:

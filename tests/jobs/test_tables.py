@@ -1,6 +1,7 @@
 """Tables in files: read as pandas reads them, in one type with the background, or refused in a line."""
 
 import re
+import shutil
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,46 @@ def test_the_types_of_a_csv_file_follow_from_all_its_cells(
     (tmp_path / "none.csv").write_text("a,b\n")
     with pytest.raises(InputError, match="there are no rows in"):
         tables.convert_csv(tmp_path / "none.csv", tmp_path / "none.parquet", **options)
+
+
+@pytest.mark.parametrize("out", ["values.parquet", "values/"])
+def test_ids_of_a_csv_file_are_what_is_written(here: Path, out: str) -> None:
+    """Not missing, as pandas has words such as NA, and not numbers that read otherwise."""
+    words = ["--id", "code", "--keep", "sign", "--drop", "sign", "--background", "few.csv"]
+    for codes in (["NA", "null", "nan", "", "-0"], ["0", "-1", "12", "3", "4"]):
+        lines = [f"{code},-0,{number},2" for number, code in enumerate(codes)]
+        (here / "ids.csv").write_text("\n".join(["code,sign,a,b", *lines, ""]))
+        shutil.rmtree("values", ignore_errors=True)
+        done("score.py:product", "ids.csv", *words, out=out)
+        table = pq.read_table(out)
+        ids = ["" if each is None else str(each) for each in table["code"].to_pylist()]
+        assert ids == codes
+        assert table["data.sign"].to_pylist() == ["-0"] * 5
+
+
+@pytest.mark.parametrize("other", ["", "0.5"])
+@pytest.mark.parametrize("out", ["values.parquet", "values/"])
+def test_whole_numbers_of_a_csv_file_are_never_rounded(
+    here: Path, other: str, out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "CHUNK_CELLS", 1024)  # 256 rows
+    large = 2**53 + 1
+    for first, last in ((large, other), (other, large)):
+        numbers = [first, *[7] * 600, last]
+        lines = [f"{number},1,2" for number in numbers]
+        (here / "large.csv").write_text("\n".join(["account,a,b", *lines, ""]))
+        refusal = failed("score.py:product", "large.csv", out=out)
+        assert re.search(f"'account' of .*large.csv holds whole numbers such as {large},", refusal)
+    (here / "large.csv").write_text(f"account,a,b\n{2.0**60:.0f},1,2\n1e300,1,2\n,1,2\n")
+    words = ("--drop", "account", "--background", "few.csv")
+    done("score.py:product", "large.csv", *words, out=out)
+
+
+def test_views_of_text_are_read_as_text() -> None:
+    names = pa.array(["a", None, "b"], pa.string_view())
+    pq.write_table(pa.table({"a": [1, 2, 3], "b": [1, 2, 3], "name": names}), "views.parquet")
+    done("score.py:product", "views.parquet", "--background", "few.csv", "--id", "name")
+    assert pq.read_table("values.parquet")["name"].to_pylist() == ["a", None, "b"]
 
 
 def test_ids_that_the_model_does_not_take_keep_their_digits(here: Path) -> None:

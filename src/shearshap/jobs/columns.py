@@ -22,25 +22,14 @@ from shearshap.jobs.shards import (
     Shard,
     UnreadableError,
     batches,
-    decoded,
     in_parallel,
+    in_type,
     plain_type,
     read_at_once,
     read_together,
 )
 
 MAX_CATEGORIES = 100_000  #: of a column at most: it is more likely a text or an id
-
-
-def in_type(column: pa.ChunkedArray, kind: pa.DataType, *, exactly: bool) -> pa.ChunkedArray:
-    """Return a column, with values for categories, in the type that it has in all shards.
-
-    Whole numbers beyond 2^53 that become floating ones are rounded, as pandas does beside missing
-    ones, or, if they must be kept exactly, are an error.
-    """
-    if column.type == kind:
-        return column
-    return decoded(column).cast(kind, safe=exactly or not types.is_floating(kind))
 
 
 def in_schema(table: pa.Table, schema: pa.Schema, exact: Collection[str]) -> pa.Table:
@@ -202,7 +191,8 @@ class InputColumns:
             cells = pd.Categorical(frame[name], list(kinds), ordered=name in self.ordered)
             if cells.isna().sum() > frame[name].isna().sum():
                 raise InputError(
-                    f"data: column {name!r} holds categories that were not there when the job began"
+                    f"data: column {name!r} holds categories that were not there when the job "
+                    "began; rows that can be read only now may have them: choose another folder"
                 )
             frame[name] = cells
         return frame

@@ -8,6 +8,7 @@ on with the parts that are missing or damaged, and ends with a look at every one
 """
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -26,8 +27,9 @@ from shearshap.errors import InputError, JobError, collect_warnings, recorded
 from shearshap.jobs.executors import Executor
 from shearshap.jobs.manifest import MANIFEST, RUN, Manifest, Run
 from shearshap.jobs.models import ModelSource
-from shearshap.jobs.options import REPORT, Options
+from shearshap.jobs.options import Options
 from shearshap.jobs.places import (
+    TRIAL,
     check_writable,
     errors_of,
     exists,
@@ -38,7 +40,7 @@ from shearshap.jobs.places import (
     remove,
     written_whole,
 )
-from shearshap.jobs.plan import BACKGROUND, CONVERTED, Plan, make_plan
+from shearshap.jobs.plan import CONVERTED, Plan, make_plan
 from shearshap.jobs.result import Outcome, folder_summary, report_of, result_of
 from shearshap.jobs.shards import Shard, ShardResult, in_parallel, sample
 from shearshap.jobs.tables import WRITTEN, FilesRead, check_apart, check_place
@@ -47,10 +49,9 @@ from shearshap.jobs.work import INTERACTIONS, Block
 from shearshap.result.text import counted
 
 LOG = "_log.jsonl"  #: a line of JSON for each shard
-OURS = (RUN, LOG, MANIFEST, CONVERTED, BACKGROUND, REPORT, INTERACTIONS, ".*.partial")
-"""Patterns of the names of files beside the parts."""
+LEFT_OVER = re.compile(r"_input-[0-9a-f]{16}\.parquet|\.[0-9a-f]{12}\.partial")
+"""The names of what a process that was killed leaves: rows of a CSV file, and half of a file."""
 
-PARTIAL = ".*.partial"  #: what `written_whole` calls a file that is not complete
 REPORTED_ROWS = 1024  #: rows of the sample that a report on a folder is about
 MAX_NAMED = 5  #: shards or files that a message names
 SECONDS_TO_READ = 2.0  #: before reading shows a bar
@@ -204,7 +205,9 @@ def _folder(job: Options, run: Run) -> Iterator[None]:
     out = job.out
     with errors_of(out, "out"):
         if is_file(out) or (out.suffix.lower() in WRITTEN and not is_folder(out)):
-            raise InputError(f"out: {out} is a file; a large job writes a folder of parts")
+            raise InputError(
+                f"out: {out} is the name of a file; a large job writes a folder of parts"
+            )
         is_new = not exists(out)
     if isinstance(out, Path):
         with errors_of(out, "out", "created"):
@@ -229,9 +232,9 @@ def _tidy(run: Run, *, is_new: bool) -> None:
     if run.is_current():
         _remove_left_overs(run)
         remove(out / RUN)
-    remove(out / CONVERTED.replace("*", run.word))
+    remove(out / CONVERTED.format(run.word))
     if is_new and MANIFEST not in names_in(out):
-        for name in filter(_is_ours, names_in(out)):
+        for name in filter(_is_left_over, names_in(out)):
             remove(out / name)
         if isinstance(out, Path):
             with suppress(OSError):  # of another run that has begun meanwhile
@@ -239,7 +242,7 @@ def _tidy(run: Run, *, is_new: bool) -> None:
 
 
 def _check_empty(out: Place, present: Sequence[str]) -> None:
-    others = [name for name in present if not _is_ours(name)]
+    others = [name for name in present if not _is_left_over(name)]
     if others:
         raise InputError(
             f"out: {out} is not the folder of a large job, and not empty: it holds {others[0]}; "
@@ -247,26 +250,24 @@ def _check_empty(out: Place, present: Sequence[str]) -> None:
         )
 
 
-def _is_ours(name: str) -> bool:
-    """Return whether a name is that of a file beside the parts."""
-    return any(fnmatchcase(name, pattern) for pattern in OURS)
+def _is_left_over(name: str) -> bool:
+    """Return whether a job that could not begin, or a process that was killed, has left a file."""
+    return name in (RUN, TRIAL) or LEFT_OVER.fullmatch(name) is not None
 
 
 def _remove_left_overs(run: Run) -> None:
-    """Remove what a process that was killed has left: rows of a CSV file, and half of a file."""
-    out = run.out
-    for name in names_in(out):
-        if fnmatchcase(name, CONVERTED) and run.word not in name:
-            remove(out / name)
-    if isinstance(out, Path):
-        for path in [*out.glob(PARTIAL), *(out / INTERACTIONS).glob(PARTIAL)]:
-            path.unlink(missing_ok=True)
+    """Remove what a process that was killed has left."""
+    for folder in (run.out, run.out / INTERACTIONS):
+        for name in names_in(folder):
+            if LEFT_OVER.fullmatch(name) and run.word not in name and is_file(folder / name):
+                with suppress(PermissionError):  # of a store that lets nothing be removed
+                    remove(folder / name)
 
 
 def _sample_report(plan: Plan) -> Place:
     """Explain a sample of the rows again, and write the report on it."""
     work = plan.work
-    data, numbers = sample(plan.shards, plan.read.names, REPORTED_ROWS)
+    data, numbers = sample(plan.shards, plan.read, REPORTED_ROWS)
     notes = plan.notes
     if len(data) < plan.rows:
         notes.append(f"the report covers a sample of {len(data):,} of the {plan.rows:,} rows")
@@ -318,6 +319,9 @@ def _notes_on_others(plan: Plan) -> list[str]:
     parts = {shard.name for shard in plan.shards}
     every = set(names_in(plan.job.out))
     others = sorted(name for name in every - parts if not name.startswith(("_", ".")))
+    if INTERACTIONS in every:
+        more = sorted(set(names_in(plan.job.out / INTERACTIONS)) - parts)
+        others += [f"{INTERACTIONS}/{name}" for name in more if not name.startswith(("_", "."))]
     if not others:
         return []
     names = ", ".join(others[:MAX_NAMED])
@@ -385,7 +389,9 @@ def _opened_log(log: Place | str) -> Iterator[TextIO]:
             with suppress(OSError), written_whole(log) as partial:
                 partial.write_bytes(before + lines.getvalue().encode())
     else:
-        with Path(log).open("a", encoding="utf-8") as file:
+        with ExitStack() as stack:
+            with errors_of(Path(log), "log", "written to"):
+                file = stack.enter_context(Path(log).open("a", encoding="utf-8"))
             yield file
 
 

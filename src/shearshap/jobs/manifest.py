@@ -22,10 +22,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from shearshap import __version__
+from shearshap.data.frames import as_frame
 from shearshap.errors import InputError
+from shearshap.jobs.cells import RowsHash
 from shearshap.jobs.options import Options
 from shearshap.jobs.places import opened, reason, written_whole
 from shearshap.jobs.shards import Shard
@@ -107,7 +110,7 @@ class Manifest:
             raise
         except OSError as error:
             raise InputError(f"out: {path} cannot be read: {reason(error)}") from error
-        except (LookupError, ValueError, TypeError, RecursionError) as error:
+        except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"out: {path} is damaged; choose another folder, or delete this one"
             ) from error
@@ -130,7 +133,12 @@ class Manifest:
     def check_same(self, identity: Mapping[str, Any], shards: Sequence[Shard], out: Place) -> None:
         """Raise if a job is another one than that of this manifest, and say what differs."""
         names = [*self.identity, *(name for name in identity if name not in self.identity)]
-        different = [name for name in names if self.identity.get(name) != identity.get(name)]
+        # as text: the order of groups counts, too
+        different = [
+            name
+            for name in names
+            if json.dumps(self.identity.get(name)) != json.dumps(identity.get(name))
+        ]
         words = [
             WORDS.get(name)
             or f"{name} {_shown(self.identity.get(name))} instead of {_shown(identity.get(name))}"
@@ -199,12 +207,34 @@ def identity_of(
     return restored
 
 
-def _background(job: Options, rows: str | None) -> str:
-    """Return what is named as background; what an object is, the predictions show."""
+def _background(job: Options, rows: str | None) -> Any:
+    """Return what is named as background, and hashes of the rows in it."""
     if not isinstance(job.background, str | None):
-        return type(job.background).__qualname__
+        return _named(job.background)
     option = job.background_option
     return f"{option.choice} {option.count} {rows}"
+
+
+def _named(background: Any) -> Any:
+    """Return words and numbers as they are, and hashes of frames and arrays.
+
+    What any other object is, only the model's predictions show.
+    """
+    if isinstance(background, str | int | float | None):
+        return background
+    if isinstance(background, tuple):
+        return [_named(each) for each in background]
+    frame = as_frame(background, "background")
+    if frame is not None:
+        known = RowsHash(frame.columns)
+        known.update(frame.to_arrow())
+        return known.hexdigest()
+    if hasattr(background, "__array__") or isinstance(background, list):
+        array = np.asarray(background)
+        if array.dtype != object:
+            shape = f"{array.dtype} {array.shape}".encode()
+            return hashlib.sha256(shape + array.tobytes()).hexdigest()
+    return type(background).__qualname__
 
 
 # The run
@@ -225,8 +255,11 @@ class Run:
     def check_free(self) -> None:
         """Raise if a process on this machine is at work in the folder."""
         known = self._known()
-        pid, started = known.get("process", (0, None))
-        if known.get("host") != socket.gethostname() or started is None:
+        process = known.get("process")
+        if known.get("host") != socket.gethostname() or not isinstance(process, list):
+            return
+        pid, started = (*process, None, None)[:2]
+        if not isinstance(pid, int) or started is None:
             return
         if pid != os.getpid() and _started(pid) == started:
             raise InputError(
@@ -250,7 +283,7 @@ class Run:
         try:
             with opened(self.out / RUN) as file:
                 known = json.loads(file.read())
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, ValueError, RecursionError):
             return {}
         return known if isinstance(known, dict) else {}
 

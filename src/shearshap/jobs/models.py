@@ -9,11 +9,13 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from importlib.metadata import entry_points
+from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
@@ -256,21 +258,48 @@ def _spec(module: str) -> Any:
 
 
 def _imported_files(text: str) -> tuple[str, ...]:
-    """Return the files of the modules beside a model's code that it has imported so far."""
-    folder = _code_folder(text)
-    if folder is None:
-        return ()
+    """Return the files of the modules beside a model's code that it imports, as far as is known.
+
+    Some may have been imported before. The code of a model shows which it needs; of a pickle all
+    count that are there.
+    """
+    folders = _code_folders(text)
+    modules = [*_modules_in_code(text, folders)]
+    if place(text, "model").suffix.lower() in PICKLES:
+        modules += [each for name, each in [*sys.modules.items()] if name != "__main__"]
+    else:
+        modules += [sys.modules[name] for folder in folders for name in _modules_of(folder)]
     own = {file.resolve() for file in model_files(text) if isinstance(file, Path)}
-    modules = [sys.modules[name] for name in _modules_of(folder)]
-    files = {Path(str(module.__file__)).resolve() for module in modules} - own
-    # not what is installed there, say in a virtual environment
-    return tuple(
-        sorted(
-            str(file)
-            for file in files
-            if file.suffix == ".py" and "site-packages" not in file.parts
-        )
-    )
+    files = {file for each in modules if (file := _file_below(each, folders))} - own
+    return tuple(sorted(str(file) for file in files if file.suffix == ".py"))
+
+
+def _modules_in_code(text: str, folders: Sequence[str]) -> Iterable[Any]:
+    """Return the modules of some folders that the code of a model imports, none of a pickle."""
+    code = text.rpartition(":")[0]
+    if not folders or not code:
+        return ()
+    finder = ModuleFinder([*folders])
+    with suppress(Exception):  # code that cannot be read fails elsewhere
+        if code.endswith(".py"):
+            finder.run_script(code)
+        else:
+            finder.import_hook(code)
+    return finder.modules.values()
+
+
+def _file_below(module: Any, folders: Iterable[str]) -> Path | None:
+    """Return the file of a module that is in one of some folders, and is not installed there."""
+    name = getattr(module, "__file__", None)
+    if not isinstance(name, str):
+        return None
+    file = Path(name).resolve()
+    is_installed = {"site-packages", "dist-packages"} & {*file.parts} or _OWN in file.parents
+    is_below = any(Path(folder) in file.parents for folder in folders)
+    return file if is_below and not is_installed else None
+
+
+_OWN = Path(__file__).resolve().parents[1]
 
 
 def _helper_hash(path: str) -> str:
@@ -510,21 +539,24 @@ def importing(text: str) -> Iterator[None]:
     They are forgotten afterwards, so that another model finds its own modules of the same names.
     Several models of a folder, in jobs of several threads, share them until the last is closed.
     """
-    folder = _code_folder(text)
-    if folder is None:
+    folders = _code_folders(text)
+    if not folders:
         yield
         return
     with _LOCK:
-        _check_modules(folder)
-        users, before = _CODE.get(folder, (0, frozenset(sys.modules)))
-        _CODE[folder] = (users + 1, before)
-        sys.path.insert(0, folder)
+        for folder in folders:
+            _check_modules(folder)
+        for folder in folders:
+            users, before = _CODE.get(folder, (0, frozenset(sys.modules)))
+            _CODE[folder] = (users + 1, before)
+        sys.path.insert(0, folders[0])
     try:
         yield
     finally:
         with _LOCK, suppress(ValueError):  # the code may have changed the path itself
-            sys.path.remove(folder)
-        _leave(folder)
+            sys.path.remove(folders[0])
+        for folder in folders:
+            _leave(folder)
 
 
 _CODE: dict[str, tuple[int, frozenset[str]]] = {}
@@ -547,12 +579,7 @@ def _modules_of(folder: str) -> list[str]:
     """Return the modules that were imported from a folder since its first model was opened."""
     _, before = _CODE[folder]
     names = {*sys.modules} - before
-    files = {name: getattr(sys.modules.get(name), "__file__", None) for name in names}
-    return [
-        name
-        for name, file in files.items()
-        if file is not None and Path(folder) in Path(file).resolve().parents
-    ]
+    return [name for name in names if _file_below(sys.modules.get(name), [folder])]
 
 
 def _check_modules(folder: str) -> None:
@@ -567,18 +594,29 @@ def _check_modules(folder: str) -> None:
                 )
 
 
-def _code_folder(text: str) -> str | None:
-    """Return the folder whose modules a model may import; None for a model that is not code.
+def _code_folders(text: str) -> list[str]:
+    """Return the folders whose modules a model may import; none for a model that is not code.
 
-    That is the folder of a file of code, and the current one for a module or a pickle.
+    That is the folder of a file of code. It is the current one for a module or a pickle, and the
+    one where the module, or its package, is found, or the pickle.
     """
     file = place(text, "model")
     suffix = file.suffix.lower()
     module_place = "" if isinstance(file, Url) else text.rpartition(":")[0]
     if suffix in LOADERS or (isinstance(file, Path) and file.is_dir()):
-        return None
+        return []
     if module_place.endswith(".py"):
-        return str(Path(module_place).resolve().parent)
-    if module_place or suffix in PICKLES:
-        return str(Path.cwd())
-    return None
+        return [str(Path(module_place).resolve().parent)]
+    folders = [Path.cwd()]
+    if module_place:
+        origin = getattr(_spec(module_place.partition(".")[0]), "origin", None)
+        if origin:
+            file = Path(origin).resolve()
+            folders.append(file.parent.parent if file.name == "__init__.py" else file.parent)
+    elif suffix not in PICKLES:
+        return []
+    elif isinstance(file, Path):
+        folders.append(file.resolve().parent)
+    own = dict.fromkeys(map(str, folders))
+    own.pop(sysconfig.get_path("stdlib"), None)
+    return [*own]

@@ -164,7 +164,8 @@ def files_below(
 ) -> list[tuple[Place, int]]:
     """Return the files in a folder and below that have such endings, sorted, with their sizes.
 
-    Hidden files and folders are left out, as by other readers. Links to folders count, once each.
+    Hidden files and folders are left out, as by other readers. Links count; what has several names
+    is there once.
     Whatever cannot be looked at is an `InputError`, which begins with `what`: no file that counts
     is missing from the list.
     """
@@ -172,7 +173,11 @@ def files_below(
     with errors_of(folder, what):
         if isinstance(folder, Path):
             paths = [path for path in _walked(folder, what) if path.suffix.lower() in endings]
-            return [(path, _regular_size(path, what)) for path in sorted(paths)]
+            files: dict[tuple[int, int], tuple[Place, int]] = {}
+            for path in sorted(paths, key=lambda each: (each.is_symlink(), each)):
+                status = _regular(path, what)
+                files.setdefault((status.st_dev, status.st_ino), (path, status.st_size))
+            return sorted(files.values())
         found = [
             (PurePosixPath(name), size)
             for name, size in _listed(folder)
@@ -204,12 +209,12 @@ def _walked(folder: Path, what: str) -> Iterator[Path]:
             yield path
 
 
-def _regular_size(path: Path, what: str) -> int:
-    """Return the bytes of a file; a pipe, from which nothing may ever come, is an error."""
+def _regular(path: Path, what: str) -> os.stat_result:
+    """Return facts about a file; a pipe, from which nothing may ever come, is an error."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise InputError(f"{what}: {path} is not a file but a pipe, socket or device; remove it")
-    return status.st_size
+    return status
 
 
 def _listed(folder: Url) -> Iterator[tuple[str, int]]:
@@ -240,6 +245,8 @@ def all_files(folder: Place) -> list[Place]:
 def opened(place: Place) -> Iterator[Any]:
     """Open a file to read it, from any position, and close it: a file of pyarrow."""
     if isinstance(place, Path):
+        if not stat.S_ISREG(place.stat().st_mode):  # nothing may ever come from a pipe
+            raise OSError(errno.EINVAL, "not a file", os.fspath(place))
         with pa.OSFile(os.fspath(place)) as file:
             yield file
         return

@@ -50,7 +50,7 @@ from shearshap.result.text import no_such
 from shearshap.trees.model import has_trees
 from shearshap.trees.solver import COVERS, METHOD
 
-CONVERTED = "_input-*.parquet"  #: the rows of a CSV file, until the run ends; * is the run's word
+CONVERTED = "_input-{}.parquet"  #: the rows of a CSV file, until the run ends, with its word
 BACKGROUND = "_background.parquet"  #: rows explained, of which a sample is the background
 
 CALIBRATED_ROWS = 256  #: rows of the sample that a calibration is fitted to
@@ -61,7 +61,7 @@ FAILING_ROWS = 8  #: rows of the sample that the model may fail on
 PREDICTED_ROWS = 64  #: rows whose predictions identify a model
 PREDICTED_COALITIONS = 8  #: for each of them: no player, all players, and random halves
 MAX_PREDICTIONS = 1 << 16  #: numbers that the manifest keeps of them
-ROUNDING = 1e-5  #: by which predictions may differ on other machines, relative to the largest
+ROUNDING = 1e-5  #: by which predictions may differ on other machines, relative to a row's largest
 
 Answer = TypeVar("Answer")
 Bar = Callable[[int], Any]  #: makes a bar of tqdm for so many rows
@@ -378,7 +378,7 @@ def _input_files(job: Options, model: LoadedModel, run: Run | None) -> list[Inpu
         files = list(in_parallel(lambda place: InputFile.from_parquet(place, place), places))
     elif job.data.suffix.lower() == ".csv":
         # every time: both the CSV file and a copy of an earlier run may have changed
-        path = job.out / CONVERTED.replace("*", run.word)
+        path = job.out / CONVERTED.format(run.word)
         text = model.text_columns
         tables.convert_csv(job.data, path, text=text, ids=ids, group_rows=job.shard_rows)
         files = [InputFile.from_parquet(path, job.data)]
@@ -425,19 +425,21 @@ def _manifest(plan: Plan, bar: Bar) -> Manifest:
     identity = identity_of(job, plan.read, model=plan.model.hash, background=plan.background_hash)
     if not exists(path):
         plan.settle(found)
-        _sample_background(plan, is_new=True)
+        sampled = _sample_background(plan)
         rows = [(shard.rows, shard.hash) for shard in plan.shards]
         manifest = Manifest(identity, _prepared(plan, found), rows)
         manifest.save(path)
+        _keep_background(plan, sampled)
         return manifest
 
     manifest = Manifest.load(path)
     manifest.check_same(identity, plan.shards, job.out)
     preparation = manifest.preparation
     plan.settle(Survey(tuple(preparation.gaps), preparation.categories))
-    _sample_background(plan, is_new=False)
+    sampled = _sample_background(plan)
     plan.background = replace(plan.background, description=preparation.background)
     _check_predictions(plan, preparation.predictions)
+    _keep_background(plan, sampled)
     known = [
         (shard.rows, shard.hash or before)  # some can be read that could not
         for shard, (_, before) in zip(plan.shards, manifest.rows, strict=True)
@@ -454,7 +456,8 @@ def _prepared(plan: Plan, found: Survey) -> Preparation:
     fitted = hasattr(METHODS.get(cast(str, job.method), job.method), "calibration")
     count = CALIBRATED_ROWS if fitted else TRIED_ROWS
     labels = [] if job.label is None else [job.label]
-    rows, _ = sample(plan.shards, [*plan.columns.schema.names, *labels], count)
+    schema = pa.schema([*plan.columns.schema, *map(plan.read.field, labels)])
+    rows, _ = sample(plan.shards, schema, count)
     explainer = plan.explainer()
 
     def explain(frame: Any, **more: Any) -> Explanation:
@@ -500,19 +503,28 @@ def _on_sound_rows(call: Callable[[Any], Answer], frame: Any) -> tuple[Answer, A
     return call(frame), frame
 
 
-def _sample_background(plan: Plan, *, is_new: bool) -> None:
+def _sample_background(plan: Plan) -> pa.Table | None:
     """Read the rows of which the background is a sample, if the user named none.
 
-    They stay in the job's folder: a row that can be read only later must not change the background.
+    Return those that are not yet in the job's folder, where they must stay: a row that can be read
+    only later must not change the background.
     """
     if plan.background.value is not None:
-        return
+        return None
     path = plan.job.out / BACKGROUND
-    if is_new:
-        table, _ = sample(plan.shards, plan.columns.schema.names, BACKGROUND_ROWS)
-        with written_whole(path) as partial:
+    new = None
+    if exists(path):
+        table = tables.read(path, "out")
+    else:
+        new = table = sample(plan.shards, plan.columns.schema, BACKGROUND_ROWS)[0]
+    plan.background = _own_sample(plan, plan.columns.frame(table))
+    return new
+
+
+def _keep_background(plan: Plan, table: pa.Table | None) -> None:
+    if table is not None:
+        with written_whole(plan.job.out / BACKGROUND) as partial:
             pq.write_table(table, partial, write_page_checksum=True)
-    plan.background = _own_sample(plan, plan.columns.frame(tables.read(path, "out")))
 
 
 # Predictions that identify a model
@@ -526,7 +538,7 @@ def _predictions(plan: Plan) -> dict[str, list[float]]:
     on the background, too, so that one that was replaced is noticed.
     """
     job = plan.job
-    table, numbers = sample(plan.shards, plan.columns.schema.names, PREDICTED_ROWS)
+    table, numbers = sample(plan.shards, plan.columns.schema, PREDICTED_ROWS)
     frame = plan.columns.frame(table)
     frame.index = numbers
     explainer = replace(plan.explainer(), loss=None)
@@ -550,9 +562,12 @@ def _check_predictions(plan: Plan, known: Mapping[str, list[float]]) -> None:
     rows = [row for row in now if row in known]
     before = np.array([known[row] for row in rows])
     after = np.array([now[row] for row in rows])
-    margin = ROUNDING * np.abs(before).max(initial=0.0)
-    if before.shape == after.shape and np.allclose(after, before, rtol=0, atol=margin):
-        return
+    if before.shape == after.shape:
+        # each row has a margin of its own: large predictions must not hide changes of others
+        sizes = np.abs(before).max(axis=1, keepdims=True, initial=0.0)
+        margins = ROUNDING * np.maximum(sizes, np.median(sizes))
+        if (np.abs(after - before) <= margins).all():
+            return
     raise InputError(
         f"out: {plan.job.out} holds a job with another model or background: its predictions for "
         "the same rows were different; choose another folder, or the same model as before (a model "

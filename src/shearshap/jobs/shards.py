@@ -315,9 +315,7 @@ def _rows_of_piece(
     )
 
 
-def sample(
-    shards: Sequence[Shard], columns: Sequence[str], count: int
-) -> tuple[pa.Table, list[int]]:
+def sample(shards: Sequence[Shard], schema: pa.Schema, count: int) -> tuple[pa.Table, list[int]]:
     """Return up to `count` rows, the same every time, and their numbers among all rows.
 
     They are of evenly spaced shards, in their order; all rows if there are no more than that. A
@@ -327,13 +325,13 @@ def sample(
     numbers = []
     for shard, positions in _sampled_rows(shards, count):
         try:
-            pieces.append(_rows_at(shard, columns, positions))
+            pieces.append(_rows_at(shard, schema, positions))
             numbers += [shard.first_row + at for at in positions]
         except UnreadableError as error:
             unreadable = error
     if not pieces:
         raise unreadable
-    return pa.concat_tables(pieces, promote_options="permissive"), numbers
+    return pa.concat_tables(pieces), numbers
 
 
 def _sampled_rows(shards: Sequence[Shard], count: int) -> list[tuple[Shard, list[int]]]:
@@ -353,18 +351,18 @@ def _sampled_rows(shards: Sequence[Shard], count: int) -> list[tuple[Shard, list
     return [(shard, positions) for shard, positions in places if positions]
 
 
-def _rows_at(shard: Shard, columns: Sequence[str], positions: Sequence[int]) -> pa.Table:
-    """Return some rows of a shard, whose numbers in it increase, with texts for categories."""
+def _rows_at(shard: Shard, schema: pa.Schema, positions: Sequence[int]) -> pa.Table:
+    """Return some rows of a shard, whose numbers in it increase, in the types of all shards."""
     pieces = []
     start = 0
-    for table in batches(shard, columns, read_at_once(len(columns))):
-        # categories may be texts in another file
-        plain = pa.table({name: decoded(table[name]) for name in table.column_names})
+    for table in batches(shard, schema.names, read_at_once(len(schema))):
+        columns = [in_type(table[each.name], each.type, exactly=False) for each in schema]
+        plain = pa.table(columns, schema=schema)
         inside = [at - start for at in positions if start <= at < start + len(table)]
         # typed, since a list without numbers has no type
         pieces.append(plain.take(pa.array(inside, pa.int64())))
         start += len(table)
-    return pa.concat_tables(pieces, promote_options="permissive")
+    return pa.concat_tables(pieces)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -372,6 +370,21 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if types.is_dictionary(kind) else kind
 
 
-def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with values for categories."""
-    return column.cast(plain_type(column.type))
+def in_type(column: pa.ChunkedArray, kind: pa.DataType, *, exactly: bool) -> pa.ChunkedArray:
+    """Return a column, with values for categories, in the type that it has in all shards.
+
+    Decimal numbers, and whole numbers beyond 2^53, that become floating ones are rounded, as pandas
+    does beside missing ones, or, if they must be kept exactly, are an error.
+    """
+    if column.type == kind:
+        return column
+    plain = column.cast(plain_type(column.type))
+    if exactly and _decimals(plain.type) > _decimals(kind):
+        raise pa.ArrowInvalid("decimal numbers would be rounded")
+    return plain.cast(kind, safe=exactly or not types.is_floating(kind))
+
+
+def _decimals(kind: pa.DataType) -> int:
+    """Return how many decimal numbers a cell of a type has, in lists and fields too."""
+    within = (kind.field(at).type for at in range(kind.num_fields))
+    return bool(types.is_decimal(kind)) + sum(map(_decimals, within))

@@ -33,7 +33,9 @@ WRITTEN = (".parquet", ".pq", ".csv")
 METADATA = b"shearshap"  #: the key of the facts, as JSON, in a Parquet file's metadata
 FORMULA = r"^[=+\-@\t\r\n]"  #: how a text begins that a spreadsheet runs
 NUMBER = r"^\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*$"
-PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]{0,17})"  #: a number that reads the same when written again
+PLAIN_INTEGER = r"0|-?[1-9][0-9]{0,17}"  #: a number that reads the same when written again
+LARGE_INTEGER = r"\s*[+-]?[0-9]{16,}\s*"  #: a number that a floating-point number may not hold
+LARGE = 2.0**53  #: beyond it, not all whole numbers are floating-point numbers
 CHUNK_CELLS = 1 << 22  #: cells of a CSV file that are read at once
 READ_ERRORS = (pa.ArrowException, OSError, UnicodeDecodeError)  #: of pyarrow, of a Parquet file
 HEAD = 4096  #: bytes of a file within which a mark is found
@@ -85,11 +87,18 @@ def _read_parquet(path: Place, what: str) -> pa.Table:
     """Read a Parquet file, without the nameless index that pandas may have left in it."""
     try:
         with opened(path) as source, ParquetFile(source) as file:
-            table = file.read().replace_schema_metadata(None)
+            table = _without_views(file.read().replace_schema_metadata(None))
     except READ_ERRORS as error:
         raise InputError(f"{what}: {path} cannot be read: {reason(error)}") from error
     # by number, since a name may be there twice
     return table.select([at for at, name in enumerate(table.column_names) if not is_index(name)])
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """Return a table with plain text for views of text, of which pyarrow cannot take rows."""
+    plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+    fields = [each.with_type(plain.get(str(each.type), each.type)) for each in table.schema]
+    return table.cast(pa.schema(fields))
 
 
 def is_index(name: str) -> bool:
@@ -117,8 +126,8 @@ def read_background(path: Place, columns: Sequence[str], *, text: Collection[str
 
 def _read_csv(path: Place, what: str, text: Collection[str], ids: Collection[str]) -> pa.Table:
     with _csv_errors(path, what), local(path) as file:
-        (frame,) = _csv_frames(file, path, what, {*text, *ids}, rows=None)
-        schema = _frame_schema([frame], ids)
+        (frame,) = _csv_frames(file, path, what, text, ids, rows=None)
+        schema = _frame_schema([frame], ids, path, what)
         for name in {*ids} & {*frame.columns}:
             if schema.field(name).type == pa.int64():
                 frame[name] = frame[name].astype("int64")
@@ -134,13 +143,14 @@ def convert_csv(
     The file is read twice, a chunk at a time: a column has the type that fits all its cells.
     """
     with _csv_errors(path, "data"), local(path) as file:
-        frames = _csv_frames(file, path, "data", {*text, *ids}, rows=CHUNK_CELLS)
-        schema = _frame_schema(frames, ids)
+        frames = _csv_frames(file, path, "data", text, ids, rows=CHUNK_CELLS)
+        schema = _frame_schema(frames, ids, path, "data")
         if not schema.names:
             raise InputError(f"data: there are no rows in {path}")
         with written_whole(to) as partial:
             as_text = [each.name for each in schema if each.type == pa.string()]
-            frames = _csv_frames(file, path, "data", as_text, rows=CHUNK_CELLS)
+            texts = {name for name in ids if name in as_text}
+            frames = _csv_frames(file, path, "data", as_text, texts, rows=CHUNK_CELLS)
             _write_frames(frames, schema, partial, group_rows)
 
 
@@ -160,11 +170,18 @@ def _write_frames(frames: Iterable[Any], schema: pa.Schema, to: Path, group_rows
 
 
 def _csv_frames(
-    file: Path, path: Place, what: str, text: Collection[str], *, rows: int | None
+    file: Path,
+    path: Place,
+    what: str,
+    text: Collection[str],
+    ids: Collection[str],
+    *,
+    rows: int | None,
 ) -> Iterator[Any]:
     """Yield the rows of a CSV file as frames of pandas, all at once or so many cells at a time.
 
-    `path` is what the user calls the file.
+    `path` is what the user calls the file. A cell such as NA is missing, but an id of that name is
+    one.
     """
     # the names as they are in the file: pandas would change some
     header = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False)
@@ -178,20 +195,56 @@ def _csv_frames(
         "header": 0,
         "names": names,
         "index_col": False,
-        "dtype": dict.fromkeys((name for name in names if name in text), str),
+        "dtype": dict.fromkeys((name for name in names if name in text and name not in ids), str),
+        "converters": {name: _marked for name in names if name in ids},
         "low_memory": False,
     }
     if rows is None:
-        yield pd.read_csv(file, **options)
+        yield _checked(pd.read_csv(file, **options), file, path, what, ids)
         return
     with pd.read_csv(file, chunksize=max(256, rows // len(names)), **options) as chunks:
-        yield from (chunk for chunk in chunks if len(chunk))
+        yield from (_checked(chunk, file, path, what, ids) for chunk in chunks if len(chunk))
 
 
-def _frame_schema(frames: Iterable[Any], ids: Collection[str]) -> pa.Schema:
+def _marked(cell: str) -> str:
+    """Return an id that pandas does not take for a missing cell, as it would NA."""
+    return f"={cell}"
+
+
+def _checked(frame: Any, file: Path, path: Place, what: str, ids: Collection[str]) -> Any:
+    """Return rows with the ids as they are in the file; raise if a number has lost digits."""
+    for name in {*ids} & {*frame.columns}:
+        cells = frame[name].astype(str).str.slice(1)
+        frame[name] = cells.where(cells != "")
+    _check_digits(file, path, what, frame)
+    return frame
+
+
+def _check_digits(file: Path, path: Place, what: str, frame: Any) -> None:
+    """Raise if whole numbers of a file have become floating-point numbers, and lost digits."""
+    for name in frame.select_dtypes("float64"):
+        if (frame[name].abs() >= LARGE).any():
+            cells = pd.read_csv(file, usecols=[name], dtype=str)[name].dropna()
+            for cell in cells[cells.str.fullmatch(LARGE_INTEGER)]:
+                if int(cell) != float(cell):
+                    raise InputError(_lost_digits(what, name, path, cell))
+
+
+def _lost_digits(what: str, name: str, path: Place, cell: Any) -> str:
+    return (
+        f"{what}: column {name!r} of {path} holds whole numbers such as {cell}, which would lose "
+        "digits beside missing cells or fractions; leave it out with --drop, or name it with --id"
+    )
+
+
+def _frame_schema(frames: Iterable[Any], ids: Collection[str], path: Place, what: str) -> pa.Schema:
     """Return the type that each column has by all its cells, which frames of pandas hold."""
     kinds: dict[str, set[Any]] = {}
+    large: dict[str, int] = {}  # a number that no floating-point number is, by column
     for frame in frames:
+        for name in frame.select_dtypes("int64"):
+            rounded = frame[name] != frame[name].astype(float).astype("int64")
+            large.update((name, cell) for cell in frame[name][rounded][:1])
         table = pa.Table.from_pandas(frame, preserve_index=False)
         for column in table.schema:
             name = column.name
@@ -203,7 +256,11 @@ def _frame_schema(frames: Iterable[Any], ids: Collection[str]) -> pa.Schema:
             elif pa.types.is_large_string(kind):
                 kind = pa.string()
             kinds.setdefault(name, set()).add(kind)
-    return pa.schema([(name, _common_type(found)) for name, found in kinds.items()])
+    schema = pa.schema([(name, _common_type(found)) for name, found in kinds.items()])
+    for name, cell in large.items():
+        if schema.field(name).type == pa.float64():
+            raise InputError(_lost_digits(what, name, path, cell))
+    return schema
 
 
 def _common_type(kinds: set[Any]) -> pa.DataType:

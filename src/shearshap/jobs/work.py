@@ -27,7 +27,7 @@ from shearshap import __version__
 from shearshap.errors import InputError, ModelError, ShearError, collect_warnings
 from shearshap.explainer import Explainer
 from shearshap.jobs.cells import RowsHash
-from shearshap.jobs.columns import InputColumns, in_schema, in_type, joined
+from shearshap.jobs.columns import InputColumns, in_schema, joined
 from shearshap.jobs.manifest import Run
 from shearshap.jobs.models import ModelSource, restore_cwd
 from shearshap.jobs.options import device_of
@@ -38,6 +38,7 @@ from shearshap.jobs.shards import (
     Shard,
     ShardResult,
     batches,
+    in_type,
     read_at_once,
 )
 from shearshap.jobs.tables import METADATA, READ_ERRORS
@@ -248,7 +249,7 @@ class ShardWork:
         files = {self.out / shard.name: self.part_schema()}
         if self.call.get("interactions"):
             files[self.out / INTERACTIONS / shard.name] = self._pair_schema()
-        rows = [shard.rows, shard.hash]
+        rows = [shard.first_row, shard.rows, shard.hash]
         facts = {"job": self.key, "model": self.model_hash, "rows": rows, "version": __version__}
         metadata = {METADATA: json.dumps(facts).encode()}
         return {place: schema.with_metadata(metadata) for place, schema in files.items()}
@@ -310,11 +311,10 @@ def _is_part(place: Place, schema: pa.Schema, *, whole: bool) -> bool:
             found = file.schema_arrow
             if not found.equals(schema) or _made_of(found) != _made_of(schema):
                 return False
-            for _ in file.iter_batches() if whole else ():
-                pass
+            # of some damaged pages pyarrow reads no rows, without an error
+            return not whole or sum(map(len, file.iter_batches())) == file.metadata.num_rows
     except (*READ_ERRORS, InputError, LookupError, ValueError, TypeError, RecursionError):
         return False
-    return True
 
 
 def _made_of(schema: pa.Schema) -> dict[str, Any]:
