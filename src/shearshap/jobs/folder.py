@@ -252,7 +252,7 @@ def _check_empty(out: Place, present: Sequence[str]) -> None:
 
 def _is_left_over(name: str) -> bool:
     """Return whether a job that could not begin, or a process that was killed, has left a file."""
-    return name in (RUN, TRIAL) or LEFT_OVER.fullmatch(name) is not None
+    return name in (RUN, LOG, TRIAL) or LEFT_OVER.fullmatch(name) is not None
 
 
 def _remove_left_overs(run: Run) -> None:
