@@ -1,6 +1,7 @@
 """Ctrl-C in a long call: what is finished stays in the error, and a line says so."""
 
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -113,6 +114,29 @@ def test_a_stream_yields_the_finished_rows_first() -> None:
     every = Explanation.concat(done)
     assert len(every) > 16
     np.testing.assert_allclose(every.values, whole.values[: len(every)], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["batches.Box.halves", "game.in_batches"])
+def test_control_c_between_two_batches(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    explainer = Explainer(function, ROWS[:1], method="leverage", batch_size=BATCH)
+    whole = explainer(ROWS, budget=120)
+    usual = pkgutil.resolve_name(f"shearshap.games.{name}")
+    done = 0
+
+    def interrupted(*given: Any) -> Any:
+        nonlocal done
+        done += 1
+        if done == last:
+            raise KeyboardInterrupt
+        return usual(*given)
+
+    monkeypatch.setattr(f"shearshap.games.{name}", interrupted)
+    last = 0  # never
+    explainer(ROWS, budget=120)
+    last, done = int(0.9 * done), 0
+    finished = finished_of(lambda: explainer(ROWS, budget=120))
+    assert 16 <= len(finished) < len(ROWS)
+    np.testing.assert_allclose(finished.values, whole.values[: len(finished)], atol=1e-12)
 
 
 def test_a_second_interrupt_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

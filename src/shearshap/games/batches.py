@@ -182,38 +182,41 @@ def in_batches(whole: Box, forward: Forward, batch: Batch, device: torch.device)
     left than a batch, an `OutOfTime` has the outputs of the rows that are complete. So has Ctrl-C.
     """
     outputs: Tensor | None = None
+    box = whole
     waiting = [whole]
-    while waiting:
-        box = waiting.pop()
-        if box.size > batch.most:
-            first, second = box.halves()
-            waiting += [second, first]
-            continue
+    try:
+        while waiting:
+            box = waiting.pop()
+            if box.size > batch.most:
+                first, second = box.halves()
+                waiting += [second, first]
+                continue
 
-        if outputs is not None and not batch.has_time():
-            left = box.size + sum(other.size for other in waiting)
-            if left > batch.most:
-                # boxes are cut along the rows first, so the rows before this one are complete
-                raise OutOfTime(outputs[: box.rows.start])
-        try:
+            if outputs is not None and not batch.has_time():
+                left = box.size + sum(other.size for other in waiting)
+                if left > batch.most:
+                    raise OutOfTime(outputs[: box.rows.start])
             piece = _outputs(box, forward, batch)
-        except FailedBatch as failed:
-            failed.outputs = None if outputs is None else outputs[: box.rows.start]
-            raise
-        except STOPS as stop:
-            known = None if outputs is None else outputs[: box.rows.start]
-            # a model that explains another one may have set both
-            vars(stop).update(known=known, finished=None)
-            raise
-        if piece is None:
-            waiting.append(box)
-            continue
+            if piece is None:
+                waiting.append(box)
+                continue
 
-        if outputs is None:
-            shape = [part.stop - part.start for part in whole]
-            outputs = torch.empty((*shape, *piece.shape[3:]), dtype=torch.float64, device=device)
-        # the one copy of what the model returned, whose memory it may use again
-        outputs[box] = piece.to(device)
+            if outputs is None:
+                shape = [part.stop - part.start for part in whole]
+                outputs = torch.empty(
+                    (*shape, *piece.shape[3:]), dtype=torch.float64, device=device
+                )
+            # the one copy of what the model returned, whose memory it may use again
+            outputs[box] = piece.to(device)
+    # boxes are cut along the rows first, so the rows before this one are complete
+    except FailedBatch as failed:
+        failed.outputs = None if outputs is None else outputs[: box.rows.start]
+        raise
+    except STOPS as stop:
+        known = None if outputs is None else outputs[: box.rows.start]
+        # a model that explains another one may have set both
+        vars(stop).update(known=known, finished=None)
+        raise
     assert outputs is not None, "a box holds at least one evaluation"
     return outputs
 

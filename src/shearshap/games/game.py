@@ -199,7 +199,7 @@ class BatchedGame(ABC):
             except OutOfTime as late:
                 raise OutOfTime(self.worth(with_outputs(late.known))) from None
             except STOPS as stop:
-                known = vars(stop)["known"]
+                known = vars(stop).get("known")  # none if it came before the first batch
                 if known is not None:
                     vars(stop)["known"] = self.worth(with_outputs(known))
                 raise
