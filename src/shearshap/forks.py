@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from functools import cached_property, partial
 from inspect import isclass
+from weakref import WeakSet
 
 import torch
 
@@ -28,17 +29,24 @@ class ForkSafeLock:
     """A lock that one thread may take several times; in a forked process it is free."""
 
     def __init__(self) -> None:
-        self._renew()
-        call_in_child(self._renew)
-
-    def _renew(self) -> None:
         self._lock = threading.RLock()
+        _LOCKS.add(self)
 
     def __enter__(self) -> None:
         self._lock.acquire()
 
     def __exit__(self, *_error: object) -> None:
         self._lock.release()
+
+    @staticmethod
+    def renew_all() -> None:
+        """Let go of all locks, in a process that was just forked."""
+        for each in _LOCKS:
+            each._lock = threading.RLock()
+
+
+_LOCKS: WeakSet[ForkSafeLock] = WeakSet()
+call_in_child(ForkSafeLock.renew_all)
 
 
 def _renew_cached_properties() -> None:

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no 
 SCRIPT = """
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -63,7 +64,9 @@ assert in_child(torch.get_num_threads) == 1
 """
 
 IN_USE = """
+from shearshap.engine import prepared
 from shearshap.games.structure import Structure
+from shearshap.methods.base import Method
 
 
 class Network(torch.nn.Linear):
@@ -83,13 +86,39 @@ def wait_in_thread():
         go.wait()
 
 
+def slow(x):
+    wait_in_thread()
+    return function(x)
+
+
+def stages(*given, **options):
+    for number, stage in enumerate(usual_stages(*given, **options)):
+        if number:
+            wait_in_thread()
+        yield stage
+
+
+def made(*given, **contents):
+    wait_in_thread()
+    return usual_made(*given, **contents)
+
+
+thread = None
 usual_node, Structure._node = Structure._node, node
+usual_stages, Method.stages = Method.stages, stages
+usual_made, prepared.PreparedExplainer = prepared.PreparedExplainer, made
 groups = {"both": {"x": [0, 1, 2], "y": [3, 4]}}
-for explainer in [
-    Explainer(Network(8, 1).double(), rows[:1]),  # of a module that gets into eval mode
-    Explainer(function, rows[:1], groups=groups),  # of a structure that is made
+of_module = Explainer(Network(8, 1).double(), rows[:1])
+of_groups = Explainer(function, rows[:1], groups=groups)
+in_model = Explainer(slow, rows[:1], method="kriging").prepare(rows)
+in_stages = Explainer(function, rows[:1], method="leverage").prepare(rows, tol=1e-9, budget=100)
+for explain in [
+    lambda: of_module(rows, progress=False).values,  # of a module that gets into eval mode
+    lambda: of_groups(rows, progress=False).values,  # of a structure that is made
+    lambda: in_model.explain(rows).values,
+    lambda: in_stages.explain(rows).values,
+    lambda: pickle.loads(pickle.dumps(in_model)).explain(rows).values,
 ]:
-    explain = lambda: explainer(rows, progress=False).values
     begun, go = threading.Event(), threading.Event()
     thread = threading.Thread(target=explain)
     thread.start()

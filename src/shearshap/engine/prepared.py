@@ -11,11 +11,11 @@ who came before, and data engines, workers on other machines and a service can s
     the calibration                  the designs for each budget
 """
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -44,6 +44,7 @@ from shearshap.engine.tables import (
     values_table,
 )
 from shearshap.errors import InputError, ModelError, recorded
+from shearshap.forks import ForkSafeLock
 from shearshap.games.marginal import ModelGame, no_progress
 from shearshap.methods import name_of
 from shearshap.methods.kriging import Calibration
@@ -174,8 +175,10 @@ class PreparedExplainer:
         """Return the plans of a budget: those of an earlier block if there are any."""
         assert run.budget is not None
         kept = self._opened.plans
-        plans = kept.pop(run.budget, None) or plans_for(game, run)
-        kept[run.budget] = plans
+        # at a fork, another thread may have been at work on a plan
+        key = (os.getpid(), run.budget)
+        plans = kept.pop(key, None) or plans_for(game, run)
+        kept[key] = plans
         if len(kept) > MAX_PLANS:
             kept.popitem(last=False)
         return plans
@@ -219,14 +222,16 @@ class _Opened:
 
     adapted: AdaptedModel | None = None
     exact: ExactSum | None = None  #: the trees or the coefficients, if values are theirs
-    plans: "OrderedDict[int, Plans]" = field(default_factory=OrderedDict)  #: by budget
-    turn: Lock = field(default_factory=Lock)  #: of the thread that explains
+    plans: "OrderedDict[tuple[int, int], Plans]" = field(default_factory=OrderedDict)
+    """By process and budget."""
+
+    turn: ForkSafeLock = field(default_factory=ForkSafeLock)  #: of the thread that explains
 
 
 _COPIES: "OrderedDict[str, PreparedExplainer]" = OrderedDict()
 """Prepared explainers from pickles, by their keys: an engine sends one with every task."""
 
-_COPYING = Lock()
+_COPYING = ForkSafeLock()
 
 
 def _opened_once(contents: dict[str, Any]) -> PreparedExplainer:
