@@ -326,6 +326,9 @@ def test_csv_holds_no_formulas(here: Path) -> None:
     line = (here / "values.csv").read_text().splitlines()[1]
     assert line.endswith(',-6,1,"\'=1+1","\'=1+1"')
 
+    done("score.py:product", "odd.parquet", "--id", "=t", "--drop", "c", out="ids.csv")
+    assert (here / "ids.csv").read_text().startswith('"\'=t","base_value"')
+
     done("score.py:product", "odd.parquet", *words)
     kept = pd.read_parquet("values.parquet")["data.=t"]
     assert [None if text != text else text for text in kept] == texts

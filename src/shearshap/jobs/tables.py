@@ -376,7 +376,8 @@ def write(table: pa.Table, facts: Mapping[str, Any], path: Place) -> None:
         with written_whole(path) as partial:
             if path.suffix.lower() == ".csv":
                 columns = [_without_formulas(column) for column in table.columns]
-                csv.write_csv(pa.table(columns, table.column_names), partial)
+                names = _without_formulas(pa.chunked_array([table.column_names]))
+                csv.write_csv(pa.table(columns, names.to_pylist()), partial)
             else:
                 pq.write_table(table, partial)
     except OSError as error:
