@@ -6,7 +6,7 @@ import tracemalloc
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -57,10 +57,20 @@ def with_json(path: Path, text: str, name: str = "kriging.npz") -> Path:
 
 def with_field(path: Path, name: str, content: Any) -> Path:
     """A saved explanation with another content of a field, as JSON."""
-    entries = entries_of()
+    return with_fields(path, "kriging.npz", {name: content})
+
+
+def with_fields(path: Path, stored: str, change: dict[str, Any]) -> Path:
+    """A saved explanation with other fields: an array, JSON, or ... for none."""
+    entries = entries_of(stored)
     header = header_of(entries)
-    header["fields"][name] = content
-    entries.pop(f"{name}.npy", None)
+    for name, content in change.items():
+        entries.pop(f"{name}.npy", None)
+        header["fields"].pop(name, None)
+        if isinstance(content, np.ndarray):
+            entries[f"{name}.npy"] = npy(content)
+        elif content is not ...:
+            header["fields"][name] = content
     entries["shearshap.npy"] = npy(np.frombuffer(json.dumps(header).encode(), np.uint8))
     return written(path, entries)
 
@@ -261,6 +271,50 @@ def test_any_json_is_refused_or_read(tmp_path: Path, name: str, content: Any) ->
         found = Explanation.load(path)
         assert len(found.to_frame())
         assert str(found)
+
+
+# Fields together
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("sets.npz", {"interaction_order": 10**7}, "interaction_order"),
+        ("sets.npz", {"interaction_order": 10**30}, "interaction_order"),
+        ("sets.npz", {"interaction_order": 0}, "interaction_order"),
+        ("sets.npz", {"interaction_order": -3}, "interaction_order"),
+        ("sets.npz", {"interaction_order": ...}, "its set_values are not those of 6 sets"),
+        ("sets.npz", {"set_errors": ...}, "it has set_values, but no set_errors"),
+        ("texts.npz", {"starts": ...}, "it has ends, but no starts"),
+        ("kriging.npz", {"evaluations": 10**30}, "more evaluations or rows than can be"),
+        ("kriging.npz", {"evaluations": -1}, "its field 'evaluations' holds a negative number"),
+        ("kriging.npz", {"standard_errors": np.full((3, 5), -1.0)}, "a negative number"),
+        ("kriging.npz", {"row_evaluations": np.array([8, -24, 24])}, "a negative number"),
+        ("kriging.npz", {"feature_names": [*"abcd", "\ud800"]}, "its field 'feature_names' holds"),
+        ("kriging.npz", {"index_name": []}, "its index_name [] does not fit its labels"),
+    ],
+)
+def test_fields_that_cannot_be_of_one_explanation(
+    tmp_path: Path, name: str, change: dict[str, Any], words: str
+) -> None:
+    assert words in refusal(with_fields(tmp_path / "wrong.npz", name, change))
+
+
+def test_interactions_are_not_those_of_folded_features() -> None:
+    sets = Explanation.load(STORED / "sets.npz")
+    folded = replace(sets, hierarchy=(("left",), ("left",), ())).fold()
+    assert folded.set_values is None
+    with pytest.raises(InputError, match="no interactions"):
+        folded.to_frame(interactions=True)
+
+
+def test_labels_of_several_levels_have_as_many_names(tmp_path: Path) -> None:
+    labels = {"array": [[3], [{"tuple": ["a", number]} for number in range(3)]]}
+    fine = {"index": labels, "index_name": {"tuple": ["letter", "number"]}}
+    path = with_fields(tmp_path / "labels.npz", "kriging.npz", fine)
+    assert Explanation.load(path).to_frame(wide=True).index.nlevels == 2
+    wrong = fine | {"index_name": {"tuple": ["letter"]}}
+    assert "does not fit" in refusal(with_fields(path, "kriging.npz", wrong))
 
 
 # Calibrations

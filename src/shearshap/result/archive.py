@@ -69,15 +69,24 @@ def save(result: "DataclassInstance", path: Path) -> None:
         np.savez(file, **arrays)
 
 
-def load(kind: type[Result], path: Path, max_bytes: int | None = None) -> Result:
+def load(
+    kind: type[Result],
+    path: Path,
+    check: Callable[[Mapping[str, Any]], None],
+    max_bytes: int | None = None,
+) -> Result:
     """Return the result of a class that was saved to a file.
 
-    The file may have so many bytes once unpacked; None: as many as a file that `save` wrote may.
+    `check` raises if contents of fields, which have their types, make no sense together. The file
+    may have so many bytes once unpacked; None: as many as a file that `save` wrote may.
     """
     if not path.is_file():
         raise InputError(f"there is no file {path}; expected one written by {kind.__name__}.save")
     try:
-        return kind(**_contents(kind, path, max_bytes))
+        contents = _contents(kind, path, max_bytes)
+        result = kind(**contents)
+        check(contents)
+        return result
     except (LaterFormatError, LargeFileError):
         raise
     except ImportError as error:
@@ -227,7 +236,10 @@ def fits(content: Any, kind: Any) -> bool:
         return isinstance(content, list | tuple) and all(fits(each, inside[0]) for each in content)
     if kind in (int, float):
         return isinstance(content, int | kind) and not isinstance(content, bool)
-    return isinstance(content, kind) if kind in (str, bool, NoneType) else True
+    if kind is str:
+        # half a character of UTF-16 is no text, and no table holds it
+        return isinstance(content, str) and content == content.encode(errors="replace").decode()
+    return isinstance(content, kind) if kind in (bool, NoneType) else True
 
 
 def _fits_array(array: NDArray[Any], kind: Any) -> bool:

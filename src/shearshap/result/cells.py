@@ -245,7 +245,7 @@ def folded(explanation: "Explanation", depth: int) -> "Explanation":
 
     fields: dict[str, Any] = {}
     for name, (letters, array) in axes.arrays(explanation).items():
-        if letters.startswith("rpp"):
+        if letters.startswith(("rpp", "rs")):
             fields[name] = None
         elif name in ("values", "standard_errors"):
             fields[name] = _sums(array, owners, len(groups))

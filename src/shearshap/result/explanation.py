@@ -1,8 +1,8 @@
 """The result of explaining: Shapley values, what they add up to, how sure they are, their cost."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from math import inf, nan
+from math import comb, inf, nan
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -205,6 +205,8 @@ class Explanation:
         size = declared.checked_sizes(self)
         if self.index is None:
             self._fill("index", np.arange(size["r"]))
+        # there are no larger sets than that of all features
+        self._fill("interaction_order", min(self.interaction_order, max(2, size["p"])))
         self._fill_names("feature_names", size["p"], "x{}")
         self._fill_names("output_names", size.get("k", 1), "output {}" if "k" in size else "output")
 
@@ -486,7 +488,7 @@ class Explanation:
         """
         from shearshap.result.archive import load
 
-        return load(cls, Path(path), max_bytes)
+        return load(cls, Path(path), _check_contents, max_bytes)
 
     def to_html(self, path: str | PathLike[str], *, title: str | None = None) -> Path:
         """Write a page to send to somebody, and return its path; this needs jinja2.
@@ -611,6 +613,55 @@ class Explanation:
         from shearshap.result.html import explanation_html
 
         return explanation_html(self)
+
+
+# What a file may hold
+
+_NEEDS = {
+    "starts": "ends",
+    "ends": "starts",
+    "set_values": "set_errors",
+    "set_errors": "set_values",
+}
+_COUNTS = ("evaluations", "derivative_passes", "check_evaluations", "background_rows")
+_NOT_NEGATIVE = (
+    *_COUNTS, "row_evaluations", "degrees_of_freedom", "standard_errors", "interaction_errors",
+    "set_errors", "seconds",
+)  # fmt: skip
+_MAX_COUNT = 2**63 - 1  #: that arrays hold
+
+
+def _check_contents(contents: Mapping[str, Any]) -> None:
+    """Raise if the contents of some fields cannot be those of one explanation."""
+    present = {name: content for name, content in contents.items() if content is not None}
+    for name, needed in _NEEDS.items():
+        if name in present and needed not in present:
+            raise ValueError(f"it has {name}, but no {needed}")
+    for name in present.keys() & {*_NOT_NEGATIVE}:
+        if np.any(np.less(present[name], 0)):
+            raise ValueError(f"its field {name!r} holds a negative number")
+    if any(present.get(name, 0) > _MAX_COUNT for name in _COUNTS):
+        raise ValueError("it has more evaluations or rows than can be")
+    _check_sets(present)
+    _check_levels(present.get("index_name"), present.get("index", ()))
+
+
+def _check_sets(present: Mapping[str, Any]) -> None:
+    """Raise if the values of sets of features are not those of all sets up to the order."""
+    players = present["values"].shape[1]
+    order = present.get("interaction_order", 2)
+    if not 2 <= order <= max(2, players):
+        raise ValueError(f"its interaction_order is {order}, of {players} features")
+    sets = sum(comb(players, size) for size in range(1, order + 1))
+    if "set_values" in present and present["set_values"].shape[1] != sets:
+        raise ValueError(f"its set_values are not those of {sets} sets")
+
+
+def _check_levels(name: Any, labels: Iterable[Any]) -> None:
+    """Raise if labels of several levels do not have as many as they have names."""
+    levels = {len(label) for label in labels if isinstance(label, tuple)}
+    if isinstance(name, list) or (isinstance(name, tuple) and levels - {len(name)}):
+        raise ValueError(f"its index_name {name} does not fit its labels")
 
 
 def _check_alike(parts: list[Any]) -> None:
