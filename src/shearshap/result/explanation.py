@@ -623,11 +623,10 @@ _NEEDS = {
     "set_values": "set_errors",
     "set_errors": "set_values",
 }
-_COUNTS = ("evaluations", "derivative_passes", "check_evaluations", "background_rows")
-_NOT_NEGATIVE = (
-    *_COUNTS, "row_evaluations", "degrees_of_freedom", "standard_errors", "interaction_errors",
-    "set_errors", "seconds",
-)  # fmt: skip
+_NOT_NEGATIVE = {
+    "evaluations", "derivative_passes", "check_evaluations", "row_evaluations", "background_rows",
+    "degrees_of_freedom", "standard_errors", "interaction_errors", "set_errors", "seconds",
+}  # fmt: skip
 _MAX_COUNT = 2**63 - 1  #: that arrays hold
 
 
@@ -637,11 +636,12 @@ def _check_contents(contents: Mapping[str, Any]) -> None:
     for name, needed in _NEEDS.items():
         if name in present and needed not in present:
             raise ValueError(f"it has {name}, but no {needed}")
-    for name in present.keys() & {*_NOT_NEGATIVE}:
+    for name in present.keys() & _NOT_NEGATIVE:
         if np.any(np.less(present[name], 0)):
             raise ValueError(f"its field {name!r} holds a negative number")
-    if any(present.get(name, 0) > _MAX_COUNT for name in _COUNTS):
-        raise ValueError("it has more evaluations or rows than can be")
+    for name, content in present.items():
+        if isinstance(content, int) and content > _MAX_COUNT and name != "seed":
+            raise ValueError(f"its field {name!r} holds a number that is too large")
     _check_sets(present)
     _check_levels(present.get("index_name"), present.get("index", ()))
 
