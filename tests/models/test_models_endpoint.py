@@ -71,7 +71,7 @@ class Stub(BaseHTTPRequestHandler):
 def _url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr(Stub, "requests", [])
-    monkeypatch.setattr("shearshap.models.endpoint.time.sleep", lambda _: None)
+    monkeypatch.setattr("shearshap.models.endpoint.WAITS", (0, 0, 0))
     server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -159,7 +159,7 @@ def test_tokens_must_spell_the_answer(
 def test_bad_endpoints(url: str) -> None:
     with pytest.raises(InputError, match="url: expected http"):
         CompletionEndpoint(None, "tiny")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="prompts_at_once: expected 1 or more, got 0"):
+    with pytest.raises(InputError, match="prompts_at_once: expected a positive integer, got 0"):
         CompletionEndpoint(url, "tiny", prompts_at_once=0)
     with pytest.raises(InputError, match="background='mask': this model has no tokenizer"):
         Explainer(CompletionEndpoint(url, "tiny"), "mask")(PROMPT, answer=" In")

@@ -1,19 +1,26 @@
 """What requests to a served language model give away, and what replies they accept."""
 
 import copy
+import html
 import json
 import logging
+import os
 import pickle
+import signal
 import sys
 import threading
 import traceback
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from math import inf, nan
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus
 
+import httpx
 import pytest
 
 from clock import PATIENCE, join
@@ -81,7 +88,7 @@ class Served:
 @pytest.fixture(name="serve")
 def _serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Served]]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("shearshap.models.endpoint.time.sleep", lambda _: None)
+    monkeypatch.setattr("shearshap.models.endpoint.WAITS", (0, 0, 0))
     servers: list[Served] = []
 
     def serve(replies: Replies = echo) -> Served:
@@ -192,6 +199,27 @@ def test_no_error_repeats_the_key_that_a_server_repeats(serve: Serve, status: in
         assert f"/v1/completions answered {status}: no such key: ***" in text
 
 
+@pytest.mark.parametrize("form", [json.dumps, "{!r}".format, quote_plus, html.escape, str.upper])
+def test_no_error_repeats_the_key_in_other_forms(serve: Serve, form: Callable[[str], str]) -> None:
+    key = "sk-A/B\\C'D\"E&F"
+    escaped = form(key).strip("'\"").replace("/", "\\/")
+    asked = serve(lambda to, _: reply(to, 401, f"a {escaped} key".encode()))
+    assert failure(CompletionEndpoint(asked.url, "m", key)).endswith("answered 401: a *** key")
+
+
+def test_an_answer_of_keys_is_not_cut_in_one_of_them(serve: Serve) -> None:
+    key = "0123456789" * 30
+    asked = serve(lambda to, _: reply(to, 401, 100 * key.encode()))
+    assert "012" not in failure(CompletionEndpoint(asked.url, "m", key)).partition("401")[2]
+
+
+def test_no_redirect_shows_the_key(serve: Serve) -> None:
+    key = "sk-Host123"
+    asked = serve(lambda to, _: reply(to, 307, b"", Location=f"http://{key}.test/"))
+    text = failure(CompletionEndpoint(asked.url, "m", key))
+    assert "redirects to another server, http://***.test, which" in text
+
+
 def test_the_key_of_a_server_that_is_not_there(serve: Serve) -> None:
     asked = serve()
     asked.server.server_close()
@@ -212,10 +240,34 @@ def test_addresses_hold_no_key(url: str) -> None:
     assert KEY not in str(raised.value)
 
 
-@pytest.mark.parametrize("url", ["http://", "http://[::1", "ftp://localhost", "localhost"])
-def test_addresses_that_are_none(url: str) -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://", "http://[::1", "ftp://localhost", "localhost"),
+        *("http://a..b", "http://xn--/", f"http://{'a' * 300}", httpx.URL("http://localhost")),
+    ],
+)
+def test_addresses_that_are_none(url: Any) -> None:
     with pytest.raises(InputError, match="url: expected http"):
         CompletionEndpoint(url, "m")
+
+
+def test_the_scheme_may_be_in_capitals(serve: Serve) -> None:
+    asked = serve()
+    explained(CompletionEndpoint(asked.url.replace("http", "HTTP"), "m"))
+    assert asked.requests
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("timeout", each) for each in (None, "5", 0, -1, nan, inf, 1e300, True)]
+    + [("prompts_at_once", each) for each in ("3", None, 1.5, nan, True)]
+    + [("requests_at_once", each) for each in ("3", None, 1.5, nan, 0)]
+    + [("model", object()), ("api_key_variable", 5)],
+)
+def test_options_that_are_none(name: str, given: Any) -> None:
+    with pytest.raises(InputError, match=f"^{name}: expected "):
+        CompletionEndpoint(**{"url": "http://localhost", "model": "m", name: given})
 
 
 def test_the_key_of_an_environment_variable(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +308,9 @@ def test_a_pickled_endpoint_says_that_its_key_is_left_out(serve: Serve) -> None:
         (b'{"choices": {"a": 1, "b": 2}}', "returned no list of choices"),
         (b'{"choices": [7]}', "returned no list of choices"),
         (b'{"choices": []}', "returned 0 choices for"),
-        (b'{"choices": [{"index": "x"}]}', "whose index is no whole number"),
+        (b'{"choices": [{"index": "x"}]}', "whose indices are not 0 to 0"),
+        (b'{"choices": [{"index": 1}]}', "whose indices are not 0 to 0"),
+        (b'{"choices": [{"index": []}]}', "whose indices are not 0 to 0"),
         (b'{"choices": [{"logprobs": [1]}]}', "no log-probabilities"),
         (b'{"choices": [{"logprobs": {"tokens": [1], "token_logprobs": [-1]}}]}', "no log-prob"),
         (b'{"choices": [{"logprobs": {"tokens": ["a"], "token_logprobs": ["b"]}}]}', "no log-prob"),
@@ -265,6 +319,26 @@ def test_a_pickled_endpoint_says_that_its_key_is_left_out(serve: Serve) -> None:
 def test_replies_that_are_no_answers(serve: Serve, content: bytes, expected: str) -> None:
     asked = serve(lambda to, _: reply(to, 200, content))
     assert expected in failure(CompletionEndpoint(asked.url, "m", KEY, prompts_at_once=1))
+
+
+@pytest.mark.parametrize("score", ["-1" + "0" * 400, "NaN", "-Infinity"])
+def test_scores_that_are_no_finite_numbers(serve: Serve, score: str) -> None:
+    def odd(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        tokens = json.dumps(body["prompt"])
+        choice = f'{{"logprobs": {{"tokens": {tokens}, "token_logprobs": [{score}]}}}}'
+        reply(handler, 200, f'{{"choices": [{choice}]}}'.encode())
+
+    asked = serve(odd)
+    text = failure(CompletionEndpoint(asked.url, "m", KEY, prompts_at_once=1))
+    assert "log-probability that is no finite number" in text
+
+
+@pytest.mark.parametrize("places", [(1, 1), (7, -3), (0, None), (0, True)])
+def test_choices_of_no_order(serve: Serve, places: tuple[Any, Any]) -> None:
+    choices = [{"index": place, "text": " Yes"} for place in places]
+    asked = serve(lambda to, _: reply(to, 200, json.dumps({"choices": choices}).encode()))
+    with pytest.raises(ModelError, match="whose indices are not 0 to 1, each once"):
+        Explainer(CompletionEndpoint(asked.url, "m"))(["Rome.", "Oslo."])
 
 
 def test_a_choice_without_a_text(serve: Serve) -> None:
@@ -301,6 +375,40 @@ def test_replies_that_do_not_end(serve: Serve, starts: bool) -> None:
     is_over.set()
     assert "does not answer: " in text
     assert len(asked.requests) == 4
+
+
+@pytest.mark.parametrize("piece", [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: "])
+def test_a_reply_that_does_not_begin(serve: Serve, piece: bytes) -> None:
+    is_over = threading.Event()
+
+    def slow(handler: BaseHTTPRequestHandler, _: Any) -> None:
+        with suppress(OSError):
+            while not is_over.wait(0.01):
+                handler.wfile.write(piece)
+
+    asked = serve(slow)
+    text = failure(CompletionEndpoint(asked.url, "m", KEY, timeout=0.1))
+    is_over.set()
+    assert "does not answer: " in text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows interrupts in another way")
+def test_control_c_ends_a_call_to_a_silent_server(serve: Serve) -> None:
+    is_over = threading.Event()
+
+    def silent(*_: Any) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        is_over.wait(PATIENCE)
+
+    asked = serve(silent)
+    before = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt):
+        explained(CompletionEndpoint(asked.url, "m", KEY, timeout=10 * PATIENCE))
+    for thread in set(threading.enumerate()) - before:
+        if thread.name.startswith("ThreadPoolExecutor"):
+            join(thread)
+    is_over.set()
+    assert len(asked.requests) == 1
 
 
 # Around it

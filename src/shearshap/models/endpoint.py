@@ -12,12 +12,11 @@ The tokens of the answer are those that spell it, after the prompt.
 
 import json
 import os
-import time
+import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,15 +26,13 @@ from torch import Tensor
 from shearshap.data.texts import Parts
 from shearshap.errors import InputError, ModelError
 from shearshap.models.generation import Answer, chat_text
-from shearshap.models.http import Secret, check_address, checked_key, make_client, post
-
-if TYPE_CHECKING:
-    import httpx
+from shearshap.models.http import Client, Secret, check_address, checked_key
 
 BUSY = (None, 429, 500, 502, 503, 504)
 """Status codes after which a request is sent again; None: there was no reply."""
 
 WAITS = (1, 2, 4)  #: seconds before each further try
+MAX_SECONDS = 1_000_000  #: of a `timeout`: what every system can wait
 MAX_REASON = 300  #: characters that an error repeats of what a server replied
 
 
@@ -79,6 +76,8 @@ class CompletionEndpoint:
 
     def __post_init__(self) -> None:
         """Raise if the address is not one of the web, or nothing may be sent."""
+        from shearshap.engine.run import positive_int
+
         if find_spec("httpx") is None:
             raise InputError("CompletionEndpoint needs httpx: pip install 'shearshap[endpoint]'")
         check_address(self.url)
@@ -86,9 +85,18 @@ class CompletionEndpoint:
             object.__setattr__(self, "api_key", checked_key("api_key", self.api_key))
             if self.api_key_variable is not None:
                 raise InputError("api_key: expected either this or api_key_variable, got both")
+        if not isinstance(self.model, str):
+            raise InputError(f"model: expected its name on the server, got {self.model!r}")
+        if not isinstance(self.api_key_variable, str | None):
+            raise InputError("api_key_variable: expected the name of an environment variable")
         for name in ("prompts_at_once", "requests_at_once"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}: expected 1 or more, got {getattr(self, name)}")
+            object.__setattr__(self, name, positive_int(name, getattr(self, name)))
+        is_number = isinstance(self.timeout, int | float | np.number)
+        if not is_number or isinstance(self.timeout, bool) or not 0 < self.timeout <= MAX_SECONDS:
+            raise InputError(
+                f"timeout: expected a positive number of seconds, at most {MAX_SECONDS:,}, got "
+                f"{self.timeout!r}"
+            )
 
     def __repr__(self) -> str:
         """Return the address and the model, and not the key."""
@@ -126,11 +134,8 @@ class CompletionEndpoint:
             body = {"model": self.model, "prompt": list(batch), "temperature": 0, **options}
             return _ordered_choices(self._posted(client, body, key), len(batch))
 
-        with (
-            make_client(key, self.timeout, self.requests_at_once) as client,
-            ThreadPoolExecutor(self.requests_at_once) as pool,
-        ):
-            return [choice for made in pool.map(choices, batches) for choice in made]
+        with Client(key, self.timeout, self.requests_at_once) as client:
+            return [choice for made in client.map(choices, batches) for choice in made]
 
     def _key(self) -> Secret | None:
         """Return the key to send; that of an environment variable is read now."""
@@ -149,17 +154,14 @@ class CompletionEndpoint:
             )
         return key
 
-    def _posted(
-        self, client: "httpx.Client", body: dict[str, Any], key: Secret | None
-    ) -> dict[str, Any]:
+    def _posted(self, client: Client, body: dict[str, Any], key: Secret | None) -> dict[str, Any]:
         """Return the server's answer to a request, which is sent again if the server is busy."""
         address = f"{self.url.rstrip('/')}/completions"
         content = json.dumps(body).encode()
         for wait in (*WAITS, None):
-            reply = post(client, address, content, self.timeout)
-            if wait is None or reply.status not in BUSY:
+            reply = client.post(address, content)
+            if wait is None or reply.status not in BUSY or client.ended.wait(wait):
                 break
-            time.sleep(wait)
         answer = reply.parsed(key)
         if isinstance(answer, str):
             raise ModelError(f"{address} {answer[:MAX_REASON]}")
@@ -175,9 +177,12 @@ def _ordered_choices(answer: dict[str, Any], count: int) -> list[dict[str, Any]]
         raise ModelError(
             f"the server returned {len(choices)} choices for {count} prompts; try prompts_at_once=1"
         )
-    if not all(isinstance(choice.get("index", 0), int) for choice in choices):
-        raise ModelError("the server returned a choice whose index is no whole number")
-    return sorted(choices, key=lambda choice: choice.get("index", 0))
+    places = [choice.get("index", place) for place, choice in enumerate(choices)]
+    if any(type(place) is not int for place in places) or sorted(places) != list(range(count)):
+        raise ModelError(
+            f"the server returned choices whose indices are not 0 to {count - 1}, each once"
+        )
+    return [choices[places.index(place)] for place in range(count)]
 
 
 def _answer_tokens(choice: dict[str, Any], prompt: str, answer: str) -> list[tuple[str, float]]:
@@ -206,6 +211,8 @@ def _answer_tokens(choice: dict[str, Any], prompt: str, answer: str) -> list[tup
     scores = [found[token] for token in own]
     if None in scores:
         raise ModelError("the server returned no log-probability of an answer's first token")
+    if not all(abs(score) <= sys.float_info.max for score in scores):
+        raise ModelError("the server returned a log-probability that is no finite number")
     return [(tokens[token], float(score)) for token, score in zip(own, scores, strict=True)]
 
 
