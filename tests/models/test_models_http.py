@@ -213,6 +213,11 @@ def test_an_answer_of_keys_is_not_cut_in_one_of_them(serve: Serve) -> None:
     assert "012" not in failure(CompletionEndpoint(asked.url, "m", key)).partition("401")[2]
 
 
+def test_a_long_answer_is_searched_at_once(serve: Serve) -> None:
+    asked = serve(lambda to, _: reply(to, 401, b"\\" * (1 << 20)))
+    assert "answered 401" in failure(CompletionEndpoint(asked.url, "m", KEY))
+
+
 def test_no_redirect_shows_the_key(serve: Serve) -> None:
     key = "sk-Host123"
     asked = serve(lambda to, _: reply(to, 307, b"", Location=f"http://{key}.test/"))

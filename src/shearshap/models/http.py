@@ -73,7 +73,7 @@ def _written(sign: str) -> str:
     code = ord(sign)
     forms = [sign, f"u{code:04x}", f"x{code:02x}", f"%{code:02x}", html.escape(sign)]
     forms += [f"&#{code};", f"&#x{code:x};"]
-    return rf"\\*(?:{'|'.join(map(re.escape, forms))})"
+    return rf"\\{{0,3}}(?:{'|'.join(map(re.escape, forms))})"
 
 
 def checked_key(name: str, key: Any) -> Secret:
