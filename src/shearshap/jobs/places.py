@@ -19,9 +19,10 @@ What goes wrong at a URL is an `OSError` as at a path, with an `errno` and a `st
 import errno
 import os
 import re
+import signal
 import stat
+import threading
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -302,10 +303,33 @@ def _send(file: Path, url: Url) -> None:
     """Send a complete file to a store.
 
     pyarrow finishes an object that it has begun, whatever happens meanwhile: a Ctrl-C would leave
-    part of the file. It does not reach the thread, for which it waits.
+    part of the file.
     """
-    with _errors_in_words(url), ThreadPoolExecutor(1) as thread:
-        thread.submit(_sent, file, url).result()
+    with _errors_in_words(url), _interrupted_later():
+        _sent(file, url)
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Keep Ctrl-C and SIGTERM, which reach only the main thread, until the end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {
+        number: handler
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if callable(handler := signal.getsignal(number))
+    }
+    for number in before:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 def _sent(file: Path, url: Url) -> None:

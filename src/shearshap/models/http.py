@@ -12,7 +12,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event, Thread, get_ident, local
@@ -27,6 +27,7 @@ MAX_REDIRECTS = 5
 MAX_REPLY = 1 << 28  #: bytes
 MAX_FAULT = 1 << 20  #: bytes that are read of another answer: more than is shown, or a key has
 PIECE = 1 << 14  #: bytes that are sent before the time is looked at again
+AWAKE_EVERY = 0.5  #: seconds, while the answers of threads are awaited
 REFUSED = 0  #: instead of a status code: what was replied must not be followed
 
 
@@ -183,7 +184,12 @@ class Client:
 
     def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         """Yield what a function returns for each item, called by the client's threads."""
-        return self._threads.map(function, items)
+        futures = [self._threads.submit(function, item) for item in items]
+        for future in futures:
+            # a Ctrl-C that comes just before this sleeps would not wake it
+            while not wait([future], timeout=AWAKE_EVERY).done:
+                pass
+            yield future.result()
 
     def post(self, address: str, body: bytes) -> Reply:
         """Return the reply to a body of JSON.
