@@ -10,6 +10,7 @@ grep '^torch==' constraints.txt >> .venv-lowest/constraints.txt
 unset PYTHONDONTWRITEBYTECODE
 $python -m pip install --no-compile --quiet --disable-pip-version-check -c .venv-lowest/constraints.txt \
     -e ".[plots,explain,trees]" -e ./lab captum hypothesis lightgbm polars pytest pytest-timeout pytest-xdist scikit-learn xgboost-cpu
+[ "${1:-}" != --setup-only ] || exit 0
 # their warnings are not ours
 exec $python -m pytest -n auto --max-worker-restart=0 -o filterwarnings=default -m "not slow and not browser and not ray and not docs and not lab" \
     tests/methods tests/games tests/engine tests/data tests/result tests/interactions tests/plots "$@"
