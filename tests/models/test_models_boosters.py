@@ -122,7 +122,7 @@ def cat_sum() -> Any:
 Claims = dict[str | None, str]
 
 CHANCES: Claims = {
-    None: "chances",
+    None: "margin",
     "probability": "chances",
     "log-odds": "log-odds of chances",
     "margin": "margin",
@@ -142,7 +142,7 @@ def scores(reason: str) -> Claims:
 
 
 #: Objectives that predict margins or labels, whose margins still define probabilities.
-MARGINS: Claims = {**CHANCES, None: "margin"}
+MARGINS: Claims = dict(CHANCES)
 LAMBDA: Claims = {**scores("cross_entropy_lambda"), None: "prediction"}
 
 #: By library and objective: how the model is made, and what it claims.
@@ -305,7 +305,8 @@ def test_a_catboost_classifier_that_knows_no_classes(tmp_path: Any) -> None:
 def test_names_of_boosters() -> None:
     words = np.array(["no", "yes"])[TWO]
     for model in (light(LgbmC, words), cat(CatC, words)):
-        assert explained(model, ROWS, None).output_names == ["no", "yes"]
+        assert explained(model, ROWS, None).output_names == ["yes"]
+        assert explained(model, ROWS, "probability").output_names == ["no", "yes"]
         assert explained(model, ROWS, "log-odds").output_names == ["no", "yes"]
         assert explained(model, ROWS, "margin").output_names == ["yes"]
 
@@ -343,13 +344,13 @@ def test_a_frame_with_categories_and_gaps(library: str) -> None:
     # CatBoost knows no category but a string
     frame = FRAME.assign(kind=FRAME["kind"].astype(str)) if library == "catboost" else FRAME
     model = kind(**options).fit(frame, THREE)
-    answer = explained(model, frame)
+    answer = explained(model, frame, "probability")
     assert answer.feature_names == [*"abc", "kind"]
     agree(answer.predictions, model.predict_proba(frame[10:13]))
-    some = Explainer(model, frame[:1], output=["2", "0"])(frame[10:13])
+    some = Explainer(model, frame[:1], output=["2", "0"], scale="probability")(frame[10:13])
     assert some.output_names == ["2", "0"]
     agree(some.predictions, model.predict_proba(frame[10:13])[:, [2, 0]])
-    agree(explained(model, pl.from_pandas(frame)).values, answer.values)
+    agree(explained(model, pl.from_pandas(frame), "probability").values, answer.values)
 
 
 @pytest.mark.parametrize("library", CLASSIFIERS)
@@ -357,19 +358,21 @@ def test_a_booster_fitted_to_columns_that_are_numbers(library: str) -> None:
     kind, options = CLASSIFIERS[library]
     plain = {name: option for name, option in options.items() if name != "cat_features"}
     model = kind(**plain).fit(pd.DataFrame(ROWS), TWO)
-    agree(explained(model, ROWS).predictions, model.predict_proba(pd.DataFrame(FEW)))
+    answer = explained(model, ROWS, "probability")
+    agree(answer.predictions, model.predict_proba(pd.DataFrame(FEW)))
 
 
 def test_an_own_number_for_missing_values() -> None:
     holes = np.where(ROWS > 1, -999, ROWS)
     model = XgbC(**QUIET_TREES, missing=-999).fit(holes, TWO)
-    agree(explained(model, holes).predictions, model.predict_proba(holes[10:13]))
+    answer = explained(model, holes, "probability")
+    agree(answer.predictions, model.predict_proba(holes[10:13]))
 
 
 def test_names_that_a_library_made_up_are_not_taken_for_names() -> None:
     """LightGBM calls the columns of an array Column_0, ..., and meta-estimators pass that on."""
     search = GridSearchCV(LgbmC(**LIGHT), {"max_depth": [2]}, cv=2).fit(ROWS, TWO)
-    answer = explained(search, ROWS)
+    answer = explained(search, ROWS, "probability")
     assert answer.feature_names == ["x0", "x1", "x2"]
     agree(answer.predictions, search.predict_proba(FEW))
 

@@ -126,14 +126,14 @@ def test_missing_numbers_reach_models_that_take_them() -> None:
     rows = NUMBERS.copy()
     rows[::9, 1] = np.nan
     model = HistGradientBoostingClassifier(max_iter=10).fit(rows, WORDS)
-    answer = explained(model, rows)
+    answer = explained(model, rows, scale="probability")
     assert np.isnan(rows[:2]).any()
     assert np.isnan(rows[10:20]).any()
     np.testing.assert_allclose(answer.predictions, model.predict_proba(rows[10:15]))
     np.testing.assert_allclose(
         answer.base_values, np.tile(model.predict_proba(rows[:2]).mean(axis=0), (5, 1))
     )
-    mean = Explainer(model, ("mean", rows))(rows[10:15])
+    mean = Explainer(model, ("mean", rows), scale="probability")(rows[10:15])
     np.testing.assert_allclose(
         mean.base_values[0], model.predict_proba(np.nanmean(rows, axis=0)[None])[0]
     )

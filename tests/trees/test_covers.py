@@ -309,14 +309,15 @@ def test_probabilities_of_boosters_are_sampled_and_a_note_names_the_margin() -> 
         Explainer(model, scale="probability")(ROWS[:1])
 
 
-def test_the_first_line_explains_boosters_on_their_margin_and_says_so() -> None:
+def test_boosters_are_explained_on_their_margin_as_a_note_says() -> None:
     model = xgboost.XGBClassifier(n_estimators=4, max_depth=2).fit(ROWS, TWO)
     expected = shap.TreeExplainer(model).shap_values(ROWS)
     explainer = Explainer(model)
     for answer in (explainer(ROWS), explainer.prepare(ROWS[:9]).explain(ROWS)):
-        assert (answer.method, answer.scale) == (METHOD, "margin")
+        assert (answer.method, answer.scale) == (METHOD, "log-odds")
         np.testing.assert_allclose(answer.values, expected, atol=1e-5)
-    assert any("scale='probability'" in note for note in explainer(ROWS[:1]).notes)
+    for notes in (explainer(ROWS[:1]).notes, explainer.prepare(ROWS).overview.notes):
+        assert any("scale='probability'" in note for note in notes)
     # what the user says, counts
     chances = Explainer(model.predict_proba)(ROWS[:5], budget=99)
     np.testing.assert_allclose(chances.predictions, model.predict_proba(ROWS[:5]), atol=1e-6)

@@ -303,7 +303,7 @@ def sampled(model: Any, rows: Any, **options: Any) -> Explanation:
 @pytest.mark.parametrize("name", ["xgboost margin", "lightgbm classes", "hist margin"])
 def test_probabilities_of_boosters_are_sampled(name: str) -> None:
     model, rows, _ = made(name)
-    assert sampled(model, rows).notes == (
+    assert sampled(model, rows, scale="probability").notes == (
         "These values are estimates, because a probability is not a sum over trees; scale='margin' "
         "gives exact values, faster.",
     )
@@ -449,7 +449,7 @@ def test_exact_needs_no_coalitions() -> None:
 
     boosted = GradientBoostingClassifier(**FEW).fit(rows, rows[:, 0] > 0)
     with pytest.raises(BudgetError) as caught:
-        Explainer(boosted, rows[:5], method="exact")(rows[10:16])
+        Explainer(boosted, rows[:5], method="exact", scale="probability")(rows[10:16])
     assert caught.value.__notes__[0].startswith("These values are estimates, because ")
 
 

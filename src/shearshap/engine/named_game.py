@@ -37,6 +37,11 @@ from shearshap.result.explanation import Explanation
 
 MAX_NAMES = 16  #: of players in an error
 
+MARGIN_NOTE = (
+    "Boosted trees are explained on their margin, exactly and as shap does; scale='probability' "
+    "explains probabilities."
+)
+
 
 @contextmanager
 def open_game(
@@ -65,7 +70,9 @@ def open_game(
             scale,
             returns=options.returns,
             multilabel=options.multilabel,
+            is_open=options.loss is None and not callable(output),
         )
+        scale = scale or adapted.usual_scale
         if options.loss == "log loss" and scale is None and adapted.form == "margin":
             scale = "probability"
         outputs = explained_outputs(options, adapted, scale)
@@ -118,6 +125,7 @@ def explained_outputs(options: Options, adapted: AdaptedModel, scale: Scale | No
         adapted.form,
         tuple(options.output_names or adapted.output_names),
         bool(adapted.independent),
+        adapted.is_log_odds,
         checked=options.output_names is not None,
         certainty=adapted.certainty,
     )
@@ -133,6 +141,12 @@ class NamedGame:
     inputs: Inputs
     outputs: Outputs
     options: Options
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known of the inputs, and of the scale if it was chosen here."""
+        is_usual = self.game.predict.adapted.usual_scale is not None
+        return (*self.inputs.notes, MARGIN_NOTE) if is_usual else tuple(self.inputs.notes)
 
     def labelled(self, block: Explanation, *, data: bool = True) -> Explanation:
         """Return an explanation, whose index is the rows' numbers, with names, data and question.
@@ -196,7 +210,7 @@ def labelled_blocks(
             labelled = named.labelled(block, data=data)
             if notes:
                 # what is known of the inputs is a note; outputs may not be what they pass for
-                labelled = with_notes(labelled, named.inputs.notes)
+                labelled = with_notes(labelled, named.notes)
                 warning = named.outputs.consistency_warning()
                 if warning is not None:
                     warn(warning)

@@ -35,7 +35,7 @@ from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
 from shearshap.engine.plan import Plans, one_thread
 from shearshap.engine.results import concatenated, with_notes
 from shearshap.engine.run import Options, Run, Task, positive_int
-from shearshap.engine.solving import for_covers, named_by, sampling_of, solver_for, without_rows
+from shearshap.engine.solving import named_by, sampling_of, solver_for, without_rows
 from shearshap.engine.tables import (
     columns_of_sample,
     id_field,
@@ -52,7 +52,7 @@ from shearshap.models import AdaptedModel
 from shearshap.models.huggingface import takes_texts
 from shearshap.result.explanation import Explanation
 from shearshap.trees.proof import decoded
-from shearshap.trees.solver import ExactSolver, ExactSum
+from shearshap.trees.solver import ExactSolver, ExactSum, follows_covers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -264,7 +264,7 @@ def prepare(options: Options, rows: Any, run: Run, index: str | None = None) -> 
     ids = None if index is None else id_field(rows, index)
     warned: list[str] = []
     with recorded(warned), torch.inference_mode(False):
-        options, alone = for_covers(options, run)
+        alone = follows_covers(options, run)
         fixed, types = with_fixed_background(options, rows, index, needs_background=not alone)
         with open_game(Task(fixed, rows, index)) as named:
             solver = solver_for(fixed, named, run, rows=EXPECTED_ROWS)

@@ -17,7 +17,6 @@ from shearshap.engine.backgrounds import sampling
 from shearshap.engine.linear import linear_solver, wants_linear
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
 from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
-from shearshap.engine.results import with_notes
 from shearshap.engine.run import Options, Run, Task
 from shearshap.engine.sampling import Sampling
 from shearshap.errors import InputError, ModelError, collect_warnings
@@ -25,10 +24,8 @@ from shearshap.games.loss import checked_labels, no_loss
 from shearshap.models.huggingface import check_text_model, takes_texts
 from shearshap.result.explanation import Explanation
 from shearshap.trees.solver import (
-    MARGIN_NOTE,
     ExactSolver,
     follows_covers,
-    on_margin,
     tree_solver,
     wants_trees,
 )
@@ -78,15 +75,12 @@ def _blocks(task: Task, run: Run, progress: RowProgress) -> Generator[Explanatio
         yield _of_no_rows(task, run)
         return
     clock = Clock(run.deadline)
-    options, alone = for_covers(task.options, run)
-    notes = [MARGIN_NOTE] if options is not task.options else []
-    task = replace(task, options=options)
+    alone = follows_covers(task.options, run)
     with open_game(task, progress.evaluated, needs_background=not alone) as named:
-        solver = solver_for(options, named, run, progress=progress)
+        solver = solver_for(task.options, named, run, progress=progress)
         with progress.over(solver.rows):
             blocks = blocks_of(solver, clock, tol=run.tol, at_once=run.at_once, progress=progress)
-            for block in labelled_blocks(named_by(solver, named), blocks):
-                yield with_notes(block, notes)
+            yield from labelled_blocks(named_by(solver, named), blocks)
 
 
 def _of_no_rows(task: Task, run: Run) -> Explanation:
@@ -128,12 +122,6 @@ def without_rows(explanation: Explanation, own: StandIn) -> Explanation:
         degrees_of_freedom=inf,
         notes=(),
     )
-
-
-def for_covers(options: Options, run: Run) -> tuple[Options, bool]:
-    """Return options, on the margin if trees follow their covers, and whether they do."""
-    alone = follows_covers(options, run)
-    return (on_margin(options) if alone else options), alone
 
 
 def named_by(solver: Solver, named: NamedGame) -> NamedGame:

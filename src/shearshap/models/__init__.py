@@ -32,7 +32,9 @@ from shearshap.models.networks import eval_mode, module
 from shearshap.models.onnx import session
 from shearshap.models.sklearn import (
     PREDICTIONS,
+    adds_up_margins,
     estimator,
+    found_by_search,
     method_of_estimator,
     names_of_method,
     side_by_side,
@@ -115,14 +117,17 @@ def adapted_model(
     *,
     returns: Form | None = None,
     multilabel: bool | None = None,
+    is_open: bool = False,
 ) -> AdaptedModel:
     """Adapt a model of any kind; a module is in eval mode on the device.
 
     `returns` and `multilabel` are what the user says of its outputs; raise if the model is known to
-    be otherwise.
+    be otherwise. `is_open` says that the scale may be chosen here if it is None.
     """
     if isinstance(model, nn.Module):
         adapted = _as_stated(module(model, device), returns)
+    elif scale is None and returns is None and is_open:
+        adapted = _on_usual_scale(model)
     else:
         # what the user states is said of the model's own outputs, on no scale
         adapted = _as_stated(_adapted(model, None if returns else scale), returns)
@@ -130,6 +135,17 @@ def adapted_model(
             adapted = _adapted(model, scale)
     warn_of_labels(model)
     return _with_labels(adapted, multilabel)
+
+
+def _on_usual_scale(model: Any) -> AdaptedModel:
+    """Adapt a model on the scale of its family: boosted trees on their margin, as in shap.
+
+    There their values are exact, with and without a background.
+    """
+    adapted = _adapted(model, None)
+    if adapted.form != "probability" or not adds_up_margins(model):
+        return adapted
+    return replace(_adapted(model, "margin"), usual_scale="margin")
 
 
 def _as_stated(adapted: AdaptedModel, returns: Form | None) -> AdaptedModel:
@@ -160,6 +176,7 @@ def _with_labels(adapted: AdaptedModel, multilabel: bool | None) -> AdaptedModel
 
 def _adapted(model: Any, scale: Scale | None) -> AdaptedModel:
     """Adapt any model but a module."""
+    model = found_by_search(model)
     if isinstance(model, type):
         raise InputError(
             f"model: expected a model, got the class {model.__name__}; pass a fitted or trained "
@@ -203,8 +220,8 @@ def _function(function: Callable[..., Any], scale: Scale | None) -> AdaptedModel
 
     return AdaptedModel(
         call,
-        form=_form_of_function(scale),
-        certainty="assumed",
+        form="probability" if is_probabilities else _form_of_function(scale),
+        certainty="known" if is_probabilities else "assumed",
         output_names=names_of_method(function),
         feature_names=trained_names(owner),
         takes_either=owner is None,

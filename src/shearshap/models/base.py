@@ -84,6 +84,11 @@ class AdaptedModel:
     #: Whether each output is a probability of its own, rather than all of them summing to 1;
     #: None: unknown, and treated as no.
     independent: bool | None = None
+    #: The scale that it is explained on because the user asks for none, and boosted trees add up
+    #: margins; None: that of the user, or the model's own.
+    usual_scale: Scale | None = None
+    #: Whether its margin is the log-odds of the second of two classes.
+    is_log_odds: bool = False
     #: Names of all its outputs, such as a classifier's classes.
     output_names: Sequence[str] = ()
     #: Names of the columns it was trained with.
@@ -165,6 +170,8 @@ class Outputs:
     names: tuple[str, ...] = ()
     #: Whether each output is a probability of its own, rather than all of them summing to 1.
     independent: bool = False
+    #: Whether the margin is the log-odds of the second of two classes.
+    is_log_odds: bool = False
     #: Whether the user gave the names, so that there must be one for each output.
     checked: bool = False
     #: Why the form is believed.
@@ -301,7 +308,10 @@ class Outputs:
         if callable(self.output):
             return None
         known = self.form if self.certainty != "assumed" else None
-        return "margin" if self.scale in MARGINS else self.scale or known
+        units = self.scale or known
+        if units not in MARGINS:
+            return units
+        return "log-odds" if self.is_log_odds else "margin"
 
     def chosen_names(self, outputs: int) -> list[str]:
         """Return the names of the explained outputs; none if they are not known."""

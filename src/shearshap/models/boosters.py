@@ -37,6 +37,8 @@ class Objective:
     has_probabilities: bool = False
     #: Whether those are the sigmoid or softmax of its margins.
     is_plain: bool = False
+    #: Whether each margin is the log-odds of a probability, if they are plain.
+    is_sigmoid: bool = False
     #: Whether each output is a probability of its own, rather than all of them summing to 1.
     independent: bool = False
     #: Whether margins stand in for its predictions, which are labels, or margins already.
@@ -44,9 +46,14 @@ class Objective:
     #: Why it has no probabilities, if one might expect them.
     remark: str = ""
 
+    @property
+    def is_log_odds(self) -> bool:
+        """Whether its one margin is the log-odds of the second of two classes."""
+        return self.is_plain and self.is_sigmoid and not self.independent
+
 
 _REGRESSION = Objective()
-_SIGMOID = Objective(has_probabilities=True, is_plain=True)
+_SIGMOID = Objective(has_probabilities=True, is_plain=True, is_sigmoid=True)
 _SIGMOIDS = replace(_SIGMOID, independent=True)
 _SOFTMAX = Objective(has_probabilities=True, is_plain=True)
 _OTHER_PROBABILITIES = Objective(has_probabilities=True)
@@ -296,6 +303,7 @@ def _adapted(
         call_by_class,
         form=form,
         independent=objective.independent or None,
+        is_log_odds=objective.is_log_odds,
         output_names=names,
         feature_names=columns,
         takes_missing=True,

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shearshap.errors import InputError
+from shearshap.errors import InputError, warn
 from shearshap.forks import ForkSafeLock
 from shearshap.models.base import AdaptedModel, Certainty, Embedding, Form, libraries
 
@@ -142,9 +142,14 @@ _IN_USE: dict[nn.Module, _Use] = {}
 def eval_mode(model: Any, device: torch.device | str | None = None) -> Iterator[torch.device]:
     """Yield the device of a module, in eval mode there; afterwards the module is as it was.
 
-    Any other model is used as it is.
+    Any other model is used as it is, where it is.
     """
     if not isinstance(model, nn.Module):
+        if device is not None and _device(device).type != "cpu":
+            warn(
+                f"device={str(device)!r} is not used: only torch modules are moved to a device, and "
+                f"this {type(model).__name__} computes where its own library does"
+            )
         yield torch.device("cpu")
         return
     used = _begin(model, None if device is None else _device(device))

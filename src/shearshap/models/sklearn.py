@@ -25,6 +25,9 @@ PREDICTIONS = ("predict", "predict_proba", "decision_function", "score_samples")
 #: Estimators whose `predict` returns labels.
 LABELLERS = ("classifier", "clusterer", "outlier_detector")
 
+#: Classifiers of boosted trees.
+BOOSTED = ("GradientBoostingClassifier", "HistGradientBoostingClassifier")
+
 #: Classifiers whose score of two classes is their log-odds, if they have no other loss.
 LOGISTIC = (
     "GradientBoostingClassifier",
@@ -53,6 +56,7 @@ def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
         call,
         form=form,
         independent=_is_multilabel(model) or None,
+        is_log_odds=form == "margin" and _is_logistic(model),
         output_names=names,
         feature_names=trained_names(model),
         takes_missing=True,
@@ -123,10 +127,27 @@ def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
     return getattr(model, "predict", None) or model.score_samples, None
 
 
+def found_by_search(model: Any) -> Any:
+    """Return the estimator that a search of scikit-learn predicts by; any other model as it is."""
+    is_search = type(model).__module__.startswith("sklearn.model_selection")
+    return getattr(model, "best_estimator_", model) if is_search else model
+
+
+def adds_up_margins(model: Any) -> bool:
+    """Return whether a model is of boosted trees, which add up margins and not probabilities."""
+    last = innermost(model)
+    is_of_sklearn = any(
+        each.__name__ in BOOSTED and each.__module__.startswith("sklearn.")
+        for each in type(last).__mro__
+    )
+    return (is_of_sklearn or booster_library(last) is not None) and has_margins(model)
+
+
 def has_margins(model: Any) -> bool:
     """Return whether scale='margin' can explain a model; it cannot explain bound methods."""
     if method_of_estimator(model) is not None:
         return False
+    model = found_by_search(model)
     if booster_library(model) is not None or ends_in_booster(model):
         return True
     return (_scores(model) or _before_link(model)) is not None

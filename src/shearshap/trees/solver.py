@@ -33,7 +33,6 @@ from shearshap.games.indices import SHAPLEY, Index, interaction_index
 from shearshap.games.marginal import ModelGame
 from shearshap.interactions.indices import check_order, k_sii, pair_matrix
 from shearshap.methods import Auto, Exact
-from shearshap.models import adapted_model
 from shearshap.models.base import MARGINS
 from shearshap.models.sklearn import has_margins
 from shearshap.result.explanation import Explanation
@@ -53,11 +52,6 @@ METHOD = "exact (trees)"
 
 COVERS = "the training data, as counted in the trees"
 """The background of path-dependent values, in words."""
-
-MARGIN_NOTE = (
-    "Without a background, boosted trees are explained on their margin (log-odds), exactly and as "
-    "shap.TreeExplainer(model) does. scale='probability' explains probabilities."
-)
 
 PROOFS = 32
 """Mixes of each row, and of each background row, at which an unknown transformer must not mix
@@ -91,20 +85,6 @@ def follows_covers(options: Options, run: Run) -> bool:
     return is_open and knows_index and wants_trees(options.model, run)
 
 
-def on_margin(options: Options) -> Options:
-    """Return options for covers: boosted trees add up margins, and not probabilities.
-
-    What the user has said about the scale stays.
-    """
-    model = options.model
-    is_said = options.scale is not None or options.returns is not None or callable(options.output)
-    if is_said or not (is_boosted(model) and has_margins(model)):
-        return options
-    if adapted_model(model, torch.device("cpu"), None).form != "probability":
-        return options
-    return replace(options, scale="margin")
-
-
 def base_value_by_covers(options: Options, run: Run) -> Floats | None:
     """Return the base value (k,) of trees that follow their covers, without any rows to explain.
 
@@ -112,7 +92,6 @@ def base_value_by_covers(options: Options, run: Run) -> Floats | None:
     """
     if not follows_covers(options, run):
         return None
-    options = on_margin(options)
     width = getattr(getattr(options.model, "__self__", options.model), "n_features_in_", None)
     if width is None:
         return None
