@@ -115,14 +115,14 @@ def boosted() -> tuple[Any, pd.DataFrame]:
 
 def test_xgboost_on_a_raw_frame() -> None:
     model, raw = boosted()
-    margins = Explainer(model, raw[:100], scale="margin")(raw[100:])
-    assert margins.method == "exact (trees)"
-    assert margins.notes == ()
+    margins = Explainer(model, raw[:100])(raw[100:])
+    assert (margins.method, margins.scale) == ("exact (trees)", "log-odds")
+    assert len(margins.notes) == 1
     np.testing.assert_allclose(
         margins.predictions, model.predict(raw[100:], output_margin=True), atol=1e-5
     )
     assert add_up(margins)
-    probabilities = Explainer(model, raw[:100], output=1)(raw[100:105])
+    probabilities = Explainer(model, raw[:100], scale="probability", output=1)(raw[100:105])
     assert probabilities.predictions == pytest.approx(model.predict_proba(raw[100:105])[:, 1])
 
 

@@ -36,7 +36,7 @@ QUESTIONS: dict[str, tuple[Any, Any, dict[str, Any], tuple[Any, ...]]] = {
     ),
     "method": (
         PIPELINE.predict_proba, X[:2], {},
-        ("2 background rows", 2, None, None, "Pipeline(LogisticRegression).predict_proba"),
+        ("2 background rows", 2, "probability", None, "Pipeline(LogisticRegression).predict_proba"),
     ),
     "function": (lambda rows: rows["a"] ** 2, X[:2], {}, ("2 background rows", 2, None, None, "function")),
     "a function of the output": (

@@ -135,7 +135,8 @@ def test_boosters_take_text_as_they_were_trained_with(boosters: Path, suffix: st
     frame.to_csv("people.csv", index=False)
     frame[frame["city"] != "Rome"].to_csv("north.csv", index=False)
     words = ("--output", "1") if suffix == ".cbm" else ()
-    done(boosters / f"model{suffix}", "people.csv", "--background", "mode:north.csv", *words)
+    words = ("--scale", "probability", "--background", "mode:north.csv", *words)
+    done(boosters / f"model{suffix}", "people.csv", *words)
     chances = np.load(boosters / f"chances{suffix}.npy")
     np.testing.assert_allclose(written()["prediction"], chances, rtol=1e-5)
     assert np.abs(written()["value.city"]).max() > 0.01

@@ -147,7 +147,7 @@ def eval_mode(model: Any, device: torch.device | str | None = None) -> Iterator[
     if not isinstance(model, nn.Module):
         if device is not None and _device(device).type != "cpu":
             warn(
-                f"device={str(device)!r} is not used: only torch modules are moved to a device, and "
+                f"device={str(device)!r} is not used: only torch modules are moved to a device; "
                 f"this {type(model).__name__} computes where its own library does"
             )
         yield torch.device("cpu")
