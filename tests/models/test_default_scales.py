@@ -112,7 +112,8 @@ def test_what_is_explained_is_what_the_table_says(family: str) -> None:
         assert ("exact (" in calls[0].method) == ("exactly" in words)
         asked = re.search('scale=`?"(.*?)"', other)
         if asked is not None:
-            changed = Explainer(model, ROWS[:5], scale=asked[1])(ROWS[:4])
+            options: dict[str, Any] = {"scale": asked[1]}
+            changed = Explainer(model, ROWS[:5], **options)(ROWS[:4])
             assert changed.scale in (asked[1], "log-odds")
             assert changed.scale != scale or scale == "log-odds"
             assert "exact" not in other or "exact (" in changed.method
