@@ -241,6 +241,7 @@ def test_a_cache_belongs_to_data_and_a_model(tmp_path: Path) -> None:
         return value_data(model, score, TRAIN, labels, groups=GROUPS, empty=0, cache=tmp_path)
 
     first = valued(TREE)
+    assert not any("came from the cache" in note for note in first.notes)
     again = valued(TREE)
     np.testing.assert_array_equal(first.values, again.values)
     assert again.notes[-1] == "15 values came from the cache"

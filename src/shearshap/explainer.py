@@ -9,7 +9,7 @@ model_game(model, rows, background=...)      the game itself, to evaluate coalit
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
@@ -349,10 +349,10 @@ class Explainer(Options):
         It takes one evaluation per background row. For trees without a background it is the mean
         over the training data, by their covers. `Explanation.expected_value` has it, too.
         """
-        rows: Any = None
+        row = None
         if self.background is not None:
-            rows = parse_background(self.background).rows
-        if not hasattr(rows, "shape"):
+            row = _row_of(parse_background(self.background).rows, self.model)
+        if row is None:
             base = base_value_by_covers(self, self.run(None))
             if base is None:
                 raise InputError(
@@ -361,7 +361,7 @@ class Explainer(Options):
                 )
             return float(base[0]) if len(base) == 1 else base
         # nobody is present, so that any row will do
-        with self.game(rows[:1] if len(rows.shape) > 1 else rows[None]) as game:
+        with self.game(row) as game:
             nobody = torch.zeros((1, 1, game.players), dtype=torch.bool, device=game.device)
             base = game(nobody)[0, 0].cpu().numpy()
         return float(base[0]) if len(base) == 1 else base
@@ -567,6 +567,23 @@ def player_names(names: Sequence[str] | None, players: int) -> list[str]:
         twice = next(name for name in texts if texts.count(name) > 1)
         raise InputError(f"feature_names: expected names that differ, got {twice!r} twice")
     return texts
+
+
+def _row_of(background: Any, model: Any) -> Any:
+    """Return a row of a background's form; None if it does not show how many inputs there are."""
+    if isinstance(background, tuple):
+        return tuple(_row_of(part, model) for part in background)
+    if isinstance(background, Mapping) or type(background).__name__ == "Series":
+        import pandas as pd
+
+        return pd.DataFrame({name: [cell] for name, cell in dict(background).items()})
+    if isinstance(background, int | float):
+        width = getattr(getattr(model, "__self__", model), "n_features_in_", None)
+        return None if width is None else np.full((1, int(width)), float(background))
+    rows = np.asarray(background) if isinstance(background, list) else background
+    if not hasattr(rows, "shape"):
+        return None
+    return rows[:1] if len(rows.shape) > 1 else rows[None]
 
 
 def _brief(content: Any) -> str:

@@ -340,13 +340,15 @@ class _Values:
     n_jobs: int
     file: "_ValuesFile | None"
     known: Values = field(default_factory=dict)
-    reused: int = 0  #: values of an earlier run
+    stored: frozenset[str] = frozenset()  #: keys of the values of earlier runs
+    reused: set[str] = field(default_factory=set)  #: keys of those that were of use
 
     def explained(self, run: Any, progress: GameProgress, note: str) -> Explanation:
         """Return the explanation of the game."""
         batch = Batch(1 << 62)
         if self.file is not None:
             self.known = self.file.read()
+            self.stored = frozenset(self.known)
 
         def values(coalitions: NDArray[np.bool_]) -> NDArray[np.float64]:
             return self.of(coalitions, batch, progress)
@@ -360,8 +362,8 @@ class _Values:
                 stop.args = (f"the cache has {kept}; make the same call again to go on",)
             raise
         notes = [note]
-        if self.file is not None and self.reused:
-            notes.append(f"{counted(self.reused, 'value')} came from the cache")
+        if self.reused:
+            notes.append(f"{counted(len(self.reused), 'value')} came from the cache")
         named = replace(explanation, feature_names=self.names, game=self.noun)
         return with_notes(named, notes)
 
@@ -375,7 +377,7 @@ class _Values:
             for key, coalition in zip(keys, coalitions, strict=True)
             if key not in self.known or coalition.all()
         }
-        self.reused += len(keys) - len(missing)
+        self.reused |= self.stored & ({*keys} - {*missing})
         progress.evaluated(len(keys) - len(missing))
         for done, (key, value) in enumerate(self._computed(missing), start=1):
             self._keep(key, value, everyone=bool(missing[key].all()))

@@ -72,7 +72,7 @@ def test_objects_become_floats() -> None:
     np.testing.assert_allclose(
         answer.values, (rows.astype(float) - TABLE.mean(axis=0)) * [1, 10], atol=1e-9
     )
-    assert answer.check_evaluations == len(rows)
+    assert answer.check_evaluations == 3 * len(rows)
     with pytest.warns(ShearWarning, match="the rows' type object becomes float64"):
         Explainer(lambda x: np.array([float(isinstance(row[0], int)) for row in x]), 0)(rows)
 

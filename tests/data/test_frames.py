@@ -56,7 +56,7 @@ def test_integers_beside_other_numbers_become_floats(library: str) -> None:
 
     answer = Explainer(model, ("mean", rows))(rows, budget=4)
     np.testing.assert_allclose(answer.base_values, 5)
-    assert answer.check_evaluations == len(rows)
+    assert answer.check_evaluations == 3 * len(rows)
     with pytest.warns(ShearWarning, match="column 'k': Int64 becomes Float64") as caught:
         Explainer(codes, ("mean", rows))(rows, budget=4)
     assert caught[0].filename == __file__

@@ -667,6 +667,7 @@ def test_cells_like_those_of_a_row(library: str) -> None:
                 assert like[:, place].tolist() == [text == texts[row] for text in texts], name
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.slow
 def test_wide_frames_are_made_of_many_rows_at_once() -> None:
     """Each column takes its time, whatever the number of its rows."""

@@ -48,6 +48,7 @@ def exact_network(seed: int = 0) -> Explanation:
     return exact(network(seed=seed))
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.filterwarnings("ignore:a regression on")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("budget", [100, 400, 1201])
@@ -156,6 +157,7 @@ BUDGETS = [1 + PAIRS * each for each in (16, 16 + 32, 16 + 32 + 64, 16 + 32 + 64
 NEVER = 1e-300  #: a tolerance that no row reaches
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.parametrize("method", ["permutation-antithetic", "shear-unbiased", "kriging"])
 def test_rows_stop_at_the_first_round_that_reaches_the_tolerance(method: str) -> None:
     """A row's answer is that of its last round, whatever the other rows and the budget are."""
@@ -212,7 +214,7 @@ class Timed:
         return np.asarray(np.tanh(x[:, 0] * x[:, 1] + x[:, 2:].sum(axis=1)))
 
 
-OVERHEAD = PAIRS + 1  #: evaluations of the background rows, and of the row that checks the model
+OVERHEAD = PAIRS + 3  #: evaluations of the background rows, and of those that check the model
 
 
 def timed(model: Timed) -> tuple[Explainer, list[Explanation]]:
@@ -224,6 +226,7 @@ def timed(model: Timed) -> tuple[Explainer, list[Explanation]]:
     return explainer, answers
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_a_round_is_begun_if_it_fits_before_the_deadline(
     rounds: int, monkeypatch: pytest.MonkeyPatch
@@ -243,6 +246,7 @@ def test_a_round_is_begun_if_it_fits_before_the_deadline(
         assert ("fewer evaluations than the budget" in " ".join(answer.notes)) == is_cut
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 def test_a_round_that_the_deadline_cuts_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model slows down in the second round, so that only its first calls come in time."""
     model = Timed(monkeypatch)

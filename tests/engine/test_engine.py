@@ -252,7 +252,7 @@ def test_a_deadline_may_come_between_background_rows(watch: Watch, tol: float | 
     for deadline in (4.6, 5.0, 9.3, 14.8):
         started = watch.now
         part = explainer(ROWS[8:16], budget=160, tol=tol, deadline=deadline)
-        assert watch.now - started <= deadline + 0.2
+        assert watch.now - started <= deadline + 0.3
         assert 1 <= len(part) < 8
         if tol is None:
             np.testing.assert_allclose(part.values, whole.values[: len(part)], atol=1e-12)

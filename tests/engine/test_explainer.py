@@ -21,6 +21,7 @@ from shearshap import (
     MethodError,
     ModelError,
     Shear,
+    ShearWarning,
     explain,
     model_game,
 )
@@ -98,6 +99,10 @@ def test_without_a_budget_it_spends_sixteen_a_player_or_all_coalitions(
         ({"semivalue": "banzhaf"}, {"interactions": 2}, InputError, "interactions are defined for Shapley values; expected semivalue='shapley', got 'banzhaf'"),
         ({"semivalue": "banzhaf", "method": "kernel"}, {}, MethodError, "Kernel(paired=False) estimates only Shapley values; try method='auto', 'kriging' or 'exact'"),
         ({"semivalue": [0.5, 0.5]}, {}, InputError, "semivalue: expected 4 weights, for 0 to 3 other features, got 2"),
+        ({"semivalue": np.array([0.5, 0.5])}, {}, InputError, "semivalue: expected 4 weights, for 0 to 3 other features, got 2"),
+        ({"semivalue": np.ones((2, 2))}, {}, InputError, "semivalue: expected 'shapley', 'banzhaf', or a weight"),
+        ({"feature_names": "abcd"}, {}, InputError, "feature_names: expected a list of names, got 'abcd'"),
+        ({"output_names": "ab"}, {}, InputError, "output_names: expected a list of names, got 'ab'"),
         ({"semivalue": [0.5, 0.6, 0, 0]}, {}, InputError, "not negative, with the sum 1; got [0.5, 0.6, 0.0, 0.0] of sum 1.1"),
         ({"scale": "raw"}, {}, InputError, "got 'raw'; did you mean 'margin'?"),
         ({"background": None}, {"rows": ROWS[:1]}, InputError, "Background data is missing. Pass rows to compare with, for example Explainer(model, X_train)."),
@@ -223,9 +228,12 @@ def test_log_odds_of_margins_stay_finite_where_a_probability_is_one() -> None:
 
 
 def test_the_log_odds_of_a_function_of_probabilities() -> None:
-    answer = Explainer(lambda x: x, np.full(2, 0.5), scale="log-odds")(
-        np.array([[0.9, 1.0], [0.2, 0.0]])
-    )
+    explainer = Explainer(lambda x: x, np.full(2, 0.5), scale="log-odds")
+    with pytest.warns(ShearWarning, match=r"\d of the model's probabilities were within 1e-07 of"):
+        answer = explainer(np.array([[0.9, 1.0], [0.2, 0.0]]))
+    assert "exact" not in answer.method
+    assert answer.standard_errors is not None
+    assert np.isinf(answer.standard_errors).all()
     np.testing.assert_allclose(answer.predictions[:, 0], np.log([9, 0.25]))
     assert np.isfinite(answer.predictions).all()
     assert abs(answer.predictions[:, 1]).min() > 16

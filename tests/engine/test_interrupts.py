@@ -58,6 +58,7 @@ def finished_of(call: Callable[[], object]) -> Any:
     return getattr(caught.value, "finished", None)
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("background", [1, 6])
 @pytest.mark.parametrize("method", ["auto", "leverage", "permutation", "shear"])

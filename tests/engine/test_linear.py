@@ -391,7 +391,7 @@ def patched() -> Any:
             {},
             "not linear in its features",
         ),
-        (lambda: fitted("multinomial"), {"scale": "log-odds"}, "a probability is not a sum"),
+        (lambda: fitted("multinomial"), {"scale": "log-odds"}, "not linear in its features"),
         (
             lambda: make_pipeline(PCA(3), Ridge()).fit(ROWS, REAL),
             {},

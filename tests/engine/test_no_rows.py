@@ -87,6 +87,7 @@ def check(explainer: Explainer, rows: Any, **call: Any) -> None:
     check_is_empty(block, whole)
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_by_every_method(method: str, outputs: int) -> None:

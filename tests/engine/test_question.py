@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from torch import nn
 
-from shearshap import Explainer, Explanation, __version__, explain_game
+from shearshap import Explainer, Explanation, InputError, __version__, explain_game
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(60, 4)), columns=list("abcd"))
@@ -65,12 +65,30 @@ def test_an_explanation_knows_its_question(name: str, tmp_path: Path) -> None:
         assert other.versions == explanation.versions
 
 
-def test_parts_with_other_questions_have_what_they_share() -> None:
-    one = Explainer(PIPELINE, X[:20], output="churn")(X[:2])
-    other = Explainer(PIPELINE, X[:10], output="churn")(X[:2])
-    both = Explanation.concat([one, other])
-    assert (both.background, both.background_rows) == (None, None)
-    assert (both.model, both.versions) == (one.model, one.versions)
+@pytest.mark.parametrize(
+    ("options", "asked", "message"),
+    [
+        ({"background": X[:10]}, {}, "background; part 0 has '20 background rows', part 1 '10"),
+        ({"background": X[20:40]}, {}, "background; their base values differ: "),
+        ({"semivalue": "banzhaf"}, {}, "kind of values; part 0 has 'Shapley value', part 1 'Banz"),
+        ({"scale": "log-odds"}, {}, "scale; part 0 has 'probability', part 1 'log-odds'"),
+        ({}, {"interaction_index": "SII"}, "interaction index; part 0 has 'k-SII', part 1 'SII'"),
+        ({}, {"interactions": 3}, "with interactions of the same order; got orders 2 and 3"),
+    ],
+    ids=["background", "rows of the background", "semivalue", "scale", "index", "order"],
+)
+def test_parts_of_other_questions_are_refused(
+    options: dict[str, Any], asked: dict[str, Any], message: str
+) -> None:
+    usual: dict[str, Any] = {"background": X[:20], "output": "churn"}
+    has_interactions = "semivalue" not in options
+    one = Explainer(PIPELINE, **usual)(X[:2], interactions=has_interactions)
+    own = {"interactions": has_interactions} | asked
+    other = Explainer(PIPELINE, **(usual | options))(X[2:4], **own)
+    with pytest.raises(InputError, match=message):
+        Explanation.concat([one, other])
+    both = Explanation.concat([one, one])
+    assert (both.background, both.model) == (one.background, one.model)
 
 
 def test_modules_and_games() -> None:

@@ -48,6 +48,7 @@ def exact_values(rows: Floats) -> Floats:
 # Explanations
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_null_players_have_no_value_and_values_are_nearer_to_the_truth(method: str) -> None:

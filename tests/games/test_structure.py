@@ -103,6 +103,7 @@ def test_groups_of_one_and_one_group_of_all_are_shapley_values(paths: Any) -> No
     np.testing.assert_allclose(found, exact_shares(table), atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.parametrize("method", ["exact", "permutation", "permutation-antithetic"])
 def test_null_players_get_0_and_members_that_are_alike_get_the_same(method: str) -> None:
     def value(sets: Any) -> Any:  # 0 is null; 3 and 4 are alike
@@ -116,6 +117,7 @@ def test_null_players_get_0_and_members_that_are_alike_get_the_same(method: str)
         np.testing.assert_allclose(answer.values[0, 3], answer.values[0, 4])
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["permutation", "permutation-antithetic"])
 def test_permutations_are_unbiased(method: str) -> None:

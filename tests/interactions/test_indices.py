@@ -462,6 +462,7 @@ def test_a_row_without_slopes_among_others() -> None:
     np.testing.assert_allclose(answer.cross_contribution[1], 0.36 * (1 - np.eye(3)), atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.parametrize("name", ["shear", "shear-unbiased"])
 def test_shears_coalitions_have_their_complements(name: str) -> None:
     """Interactions add up to the sum of the Shapley values, which is not that of an efficient method."""

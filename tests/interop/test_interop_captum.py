@@ -312,6 +312,7 @@ def test_too_few_samples_are_an_error() -> None:
         Shapley(network(8), "leverage").attribute(rows(3, 8), target=1, n_samples=7)
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.parametrize("method", METHODS)
 def test_the_default_budget_is_enough_for_every_method(method: str) -> None:
     net, x = network(3), rows(2, 3)

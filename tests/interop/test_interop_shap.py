@@ -16,6 +16,7 @@ import pytest
 from matplotlib import pyplot as plt
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -393,6 +394,29 @@ def test_the_expected_value_is_that_of_every_explanation(background: Any) -> Non
     frame = pd.DataFrame(table(5), columns=COLUMNS)
     one = Explainer(lambda rows: rows["age"] * rows["pay"], frame)
     assert one.expected_value == pytest.approx(one(frame[:2]).expected_value)
+
+
+FRAME = pd.DataFrame(table(5), columns=COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "background",
+    [
+        table(5).tolist(), table(1)[0].tolist(), 0, 1.5, FRAME.iloc[0], dict(FRAME.iloc[0]),
+        ("median", FRAME), FRAME.to_numpy(),
+    ],
+    ids=["rows", "row", "number", "float", "Series", "dict", "statistic", "array"],
+)  # fmt: skip
+def test_backgrounds_that_calls_take_have_an_expected_value(background: Any) -> None:
+    model = LinearRegression().fit(FRAME, FRAME["age"] ** 2)
+    explainer = Explainer(model, background)
+    assert explainer.expected_value == pytest.approx(explainer(FRAME[:2]).expected_value)
+
+
+def test_several_inputs_have_an_expected_value() -> None:
+    explainer = Explainer(lambda a, b: a[:, 0] * b[:, 1], (table(5), table(5)))
+    found = explainer((table(2), table(2))).expected_value
+    assert explainer.expected_value == pytest.approx(found)
 
 
 def test_without_background_rows_the_expected_value_is_that_of_an_explanation() -> None:

@@ -47,6 +47,7 @@ def values_of(values: Any) -> Floats:
     return np.array([values[(player,)] for player in range(values.n_players)])
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.filterwarnings("ignore:a regression on:shearshap.ShearWarning")
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_an_approximator_that_keeps_its_budget(name: str) -> None:

@@ -64,6 +64,7 @@ def test_a_background_is_what_its_text_says(name: str, count: int | None) -> Non
     assert option.count == count
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @given(rows=st.integers(1, 300), count=st.none() | st.integers(2, 200))
 def test_words_say_how_many_background_rows_there_are(rows: int, count: int | None) -> None:
     """As many as the explainer then uses: all, if there are no more than it takes."""

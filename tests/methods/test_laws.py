@@ -39,6 +39,7 @@ def slow(law: Law, name: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.slow] if many or (some and fitted) else []
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.parametrize(("name", "law"), _kept())
 def test_the_law_is_kept(name: str, law: Law) -> None:
     law.check(METHODS[name])

@@ -233,6 +233,7 @@ def test_cooperators_rank_by_cross_contribution_up_to_a_relative_tolerance(seed:
 # Permutations
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.parametrize("antithetic", [False, True])
 @pytest.mark.parametrize("kind", [Permutation, AuthorsPermutation])
 def test_permutations_average_what_each_player_adds_on_joining(
@@ -465,6 +466,7 @@ def test_unknown_options_are_refused(method: type[Method], options: dict[str, st
 # Sizes
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 @pytest.mark.parametrize("method", ["leverage", "permutation-antithetic", "kernel-paired"])
 def test_three_hundred_players(method: str) -> None:
     worth = np.random.default_rng(0).normal(size=300)

@@ -505,7 +505,9 @@ def test_auto_prefers_a_method_that_can_stop() -> None:
     assert automatic(20, 16_385) == "leverage"
     assert automatic(13, 20, stops=True) == automatic(500, 125) == "kriging"
     assert automatic(150, 5_000) == "kriging"
-    assert automatic(151, 5_000) == automatic(2500, 10**5, stops=True) == "leverage"
+    # regressions with hardly more equations than unknowns are far off
+    few = [automatic(151, 5_000), automatic(2500, 10**5, stops=True), automatic(1024, 2_050)]
+    assert {*few} == {"permutation-antithetic"}
     few = [automatic(players, 100, stops=True) for players in (2, 3, 4)]
     assert few == ["exact", "exact", "kriging"]
 
@@ -518,6 +520,7 @@ def test_methods_that_cannot_stop_name_those_that_can(method: Method) -> None:
         solve(FunctionGame(_never, 5), method, 10_000, 0, tol=0.1)
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 def test_a_budget_without_standard_errors_never_converges() -> None:
     answer = solve(
         FunctionGame(table_game(random_table(8, 0)), 8), "permutation", 2 + 2 * 7, 0, tol=10.0

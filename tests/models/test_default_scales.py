@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from shearshap import Explainer
+from shearshap import Explainer, InputError, ShearWarning
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "pipelines.md"
 RNG = np.random.default_rng(0)
@@ -82,6 +82,17 @@ FAMILIES: dict[str, Callable[[], list[Any]]] = {
 }
 
 
+def test_a_device_that_is_of_no_use_is_named() -> None:
+    if not torch.cuda.is_available():
+        with pytest.raises(InputError, match="CUDA is not available here"):
+            Explainer(GaussianNB().fit(ROWS, TWO), ROWS[:5], device="cuda")(ROWS[:4])
+    with pytest.warns(
+        ShearWarning, match="device='meta' is not used: only torch modules are moved"
+    ):
+        Explainer(GaussianNB().fit(ROWS, TWO), ROWS[:5], device="meta")(ROWS[:4])
+    Explainer(GaussianNB().fit(ROWS, TWO), ROWS[:5], device="cpu")(ROWS[:4])
+
+
 def table() -> dict[str, list[str]]:
     """The lines of the table, by their first cell."""
     lines = PAGE.read_text(encoding="utf-8").partition("| model | explained by default |")[2]
@@ -96,6 +107,7 @@ def test_the_table_has_every_family() -> None:
     assert list(table()) == list(FAMILIES)
 
 
+@pytest.mark.filterwarnings("ignore:scale='log-odds'")  # of neighbours, which are often sure
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_is_explained_is_what_the_table_says(family: str) -> None:
     words, scale, outputs, other = table()[family]

@@ -534,6 +534,7 @@ def test_plots_of_an_answer_with_its_tokens_show_the_answer(
     assert len(set(re.findall(r'type="radio" name="(\w+)"', page))) == 2
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars")
 def test_very_many_parts_with_few_evaluations() -> None:
     with pytest.warns(ShearWarning, match="too few for 520 features"):
         answer = Explainer(lambda texts: [len(text) for text in texts], text="words")(

@@ -191,6 +191,7 @@ def test_rows_and_outputs_are_taken_as_shap_takes_them() -> None:
 def test_rows_are_found_by_their_labels() -> None:
     whole = full()
     check_same(whole.row("id-1"), whole[1])
+    check_same(whole.row(["id-1"] * 3), whole[[1, 1, 1]])
     check_same(whole.row(["id-2", "id-0"]), whole[[2, 0]])
     with pytest.raises(InputError, match="there is no row 'id-3'; there are 'id-0', 'id-1'"):
         whole.row("id-3")

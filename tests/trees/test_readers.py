@@ -388,13 +388,13 @@ def test_lightgbm_that_stopped_early_predicts_by_the_best_iteration() -> None:
     assert len(model.forest.roots) == 3 * fitted.best_iteration
 
 
-def lightgbm_kinds(rows: Any, **more: Any) -> Any:
+def lightgbm_kinds(rows: Any, target: Any = Y_KINDS, **more: Any) -> Any:
     options = OPTIONS["lightgbm"] | {
         "min_data_per_group": 5,
         "cat_smooth": 1.0,
         "max_cat_to_onehot": 2,
     }
-    return lightgbm.LGBMRegressor(**options).fit(rows, Y_KINDS, **more)
+    return lightgbm.LGBMRegressor(**options).fit(rows, target, **more)
 
 
 def test_lightgbm_with_categories_of_frames() -> None:
@@ -413,6 +413,17 @@ def test_lightgbm_with_categories_of_frames() -> None:
     np.testing.assert_array_equal(model.preprocess(table), model.preprocess(trained))
     loaded = read(lightgbm.Booster(model_str=fitted.booster_.model_to_string()))
     np.testing.assert_array_equal(loaded.preprocess(reordered), model.preprocess(trained))
+
+
+def test_lightgbm_with_infinite_thresholds_beside_categories() -> None:
+    """A split of the missing values from all others has a threshold that no integer holds."""
+    trained, _ = kinds_frames("pandas")
+    gaps = np.where(np.arange(COUNT) % 3 == 0, np.nan, 1.0)
+    frame = trained.assign(gaps=gaps)
+    fitted = lightgbm_kinds(frame, Y_KINDS + 10 * np.isnan(gaps))
+    model = read(fitted)
+    assert model.forest.decisions.categories
+    assert_is(model, fitted.predict(frame), frame, CLOSE)
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")

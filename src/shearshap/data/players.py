@@ -62,6 +62,8 @@ class Grouping:
             owner, names = _owners_and_names(self.groups, shape, self.columns, self.columns)
             return Players(owner, names, self.columns)
 
+        if isinstance(self.feature_names, str):
+            raise InputError(f"feature_names: expected a list of names, got {self.feature_names!r}")
         inputs = int(np.prod(shape))
         given = [str(name) for name in self.feature_names]
         of_inputs = given if len(given) == inputs else []

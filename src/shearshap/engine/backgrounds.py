@@ -21,7 +21,11 @@ counts as less than a tenth of the mean over players:
     se^2 = sum s_b^2 / n^2  +  (1 - n/b) spread^2 / n
 
 Draws of a distribution (games/conditional.py) are never all there are: for them 1 - n/b is 1. They
-come in opposite pairs, whose means count as one: spread and n are those of the pairs.
+come in opposite pairs, whose means count as one: spread and n are those of the pairs. Games of
+different draws may be alike, as those of a linear model are but for a sum over players. Then pairs
+with the same design have the same error, and so has kriging with any design. So "auto" takes
+permutations, which are unbiased, and many designs; if some are shared, the spread of the designs'
+means counts, if that is larger.
 
 Letters: r rows, b background rows, n of them drawn, p players, k outputs.
 """
@@ -39,15 +43,21 @@ from torch import Tensor
 from shearshap.engine.loop import Clock, ResultBuffer
 from shearshap.engine.plan import Plans
 from shearshap.engine.results import ALL_ALIKE, MIN_DEGREES_OF_FREEDOM
-from shearshap.engine.run import MAX_DEFAULT_BACKGROUND_ROWS, Run, check_smallest
+from shearshap.engine.run import (
+    MAX_DEFAULT_BACKGROUND_ROWS,
+    MIN_SPREAD_ROWS,
+    Run,
+    check_smallest,
+)
 from shearshap.engine.sampling import FIRST_BLOCK, Sampling, compare_with_model
 from shearshap.errors import STOPS, keep_finished
 from shearshap.games.batches import OutOfTime
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.game import CoalitionValues, coalition_count
+from shearshap.games.indices import SHAPLEY
 from shearshap.games.marginal import ModelGame
 from shearshap.games.paired import PairedGame
-from shearshap.methods import Auto, Exact, Kriging, name_of
+from shearshap.methods import Auto, Exact, Kriging, Permutation, name_of
 from shearshap.methods.kernel import KernelMethod
 from shearshap.methods.kriging import Calibration
 from shearshap.result.explanation import Explanation
@@ -59,6 +69,9 @@ MAX_CALIBRATED_DESIGNS = 8
 Background rows that share a design share its errors too, in part. Kriging's standard errors allow
 for that.
 """
+
+MAX_DRAWN_DESIGNS = 64
+"""The same for draws of a distribution, whose games are often alike, and err alike."""
 
 BLOCK_ENTRIES = 1 << 23
 """Shapley values of pairs that are held at once: rows x background rows x players x outputs."""
@@ -75,7 +88,7 @@ MAX_PARTS = 10
 MIN_SPREAD = 0.1
 """A player's variance over background rows, at least, as a part of the mean over players."""
 
-MIN_REGRESSED = 8
+MIN_REGRESSED = MIN_SPREAD_ROWS
 """Background rows from which on the slope is fitted; with fewer it is -1 / p for every player."""
 
 
@@ -101,13 +114,20 @@ class BackgroundPlans(Plans):
     """
 
     def __init__(self, game: ModelGame, run: Run) -> None:
+        budget = run.default_budget(game) if run.budget is None else run.budget
+        # draws with all their coalitions have no other error
+        is_listed = budget > game.cost * (coalition_count(game) - 2)
+        is_open = isinstance(run.method, Auto) and run.semivalue == SHAPLEY
+        if game.sampler is not None and is_open and not is_listed:
+            run = replace(run, method=Permutation(antithetic=True))
         self.players = game.players
         self.requested = run
         self.checked = False
         self.base: CoalitionValues | None = None  #: (b, 1, k), of the background rows themselves
 
         self._game = game.take(slice(0, 1), background=slice(0, 1))  # for the facts about a pair
-        budget = run.default_budget(game) if run.budget is None else run.budget
+        self._rows = game.cost
+        self._weighted = game.weights is not None
         # a single player and all others, for each player; regressions need more for full rank
         is_regression = isinstance(run.method, KernelMethod)
         smallest = (4 if is_regression else 2) * game.players
@@ -129,16 +149,39 @@ class BackgroundPlans(Plans):
         self.count = count  #: n, of the background rows that are drawn
         self.paired = game.sampler is not None and count > 1  #: whether those are pairs
         calibrated = isinstance(run.method, Auto | Kriging)
-        self.designs = min(count, MAX_CALIBRATED_DESIGNS if calibrated else MAX_DESIGNS)
+        units = count // 2 if self.paired else count
+        most = MAX_CALIBRATED_DESIGNS if calibrated else MAX_DESIGNS
+        self.designs = min(units, MAX_DRAWN_DESIGNS if game.sampler is not None else most)
         self._parts: dict[tuple[int, int], Plans] = {}
         # the first plans are made now: if that fails, nothing has been spent yet
         method = self.part(len(self.rounds) - 1, 0).resolved.method
+        self.errors_from = self._errors_from(smallest)
         #: whether all pairs have all their coalitions, so that nothing is estimated
         self.exact = isinstance(method, Exact) and count == game.cost and game.sampler is None
         if isinstance(method, Exact) and not self.exact and game.sampler is None:
             # all coalitions, but of some background rows only: the values are estimates
             method = Kriging() if isinstance(run.method, Auto) else run.method
         self.resolved = replace(run, method=method, budget=budget)
+
+    def _errors_from(self, smallest: int) -> int | None:
+        """Return a budget from which on the mean over background rows has standard errors.
+
+        There are at least two of them, each with `smallest` coalitions or more. If pairs have no
+        errors of their own, their spread shows it, but only for unbiased estimates.
+        """
+        method = self.requested.method
+        needed = method.errors_from(self._game)
+        if needed is None:
+            return None
+        every = self._rows * (needed - 2) + 1
+        if every >= self._rows * coalition_count(self._game):
+            every = self._rows * needed  # then all background rows have the same coalitions
+        if self._weighted:
+            return every
+        if smallest >= needed - 2:
+            return min(2, self._rows) * smallest + 1
+        by_spread = "unbiased" in method.promises and self._rows >= MIN_REGRESSED
+        return min(every, MIN_REGRESSED * smallest + 1) if by_spread else every
 
     def part(self, number: int, design: int) -> Plans:
         """Return the plans of a round's design."""
@@ -181,9 +224,10 @@ class BackgroundPlans(Plans):
         places = (torch.arange(count) + start) * len(order) / count
         return order[places.long()]
 
-    def of_design(self, design: int) -> Tensor:
-        """Return the numbers of the background rows that have a design."""
-        return self.drawn[design :: self.designs]
+    def places(self, design: int) -> Tensor:
+        """Return which of the background rows drawn have a design; a pair of draws has one."""
+        units = torch.arange(self.count) // (2 if self.paired else 1)
+        return (units % self.designs == design).nonzero()[:, 0]
 
     @property
     def calibration(self) -> object:
@@ -245,6 +289,8 @@ class BackgroundSampling(Sampling):
             answer.errors *= active[:, :, None]  # the value 0 of a null player is known
         fields = {"values": answer.values, "base_values": base_values, "predictions": predictions}
         notes = [] if self.note is None or self.plans.exact else [self.note]
+        if answer.errors is None:
+            notes += self._missing_errors()
         if self.plans.resolved.method.note is not None:
             notes.append(self.plans.resolved.method.note)
         if answer.errors is not None:
@@ -324,7 +370,8 @@ class BackgroundSampling(Sampling):
         evaluations = torch.zeros(game.rows, dtype=torch.int64)
         passes = 0
         for design in range(plans.designs):
-            members = plans.of_design(design)
+            dealt = plans.places(design)
+            members = plans.drawn[dealt]
             others = base.values[members, 0].repeat(game.rows, 1)
             own = predictions.repeat_interleave(len(members), dim=0)
             ends = CoalitionValues(torch.stack((others, own), dim=1), base.single)
@@ -342,7 +389,6 @@ class BackgroundSampling(Sampling):
             if len(part) < pairs.rows or (number and own_clock.cut):
                 raise OutOfTime(values[:0])
 
-            dealt = slice(design, None, plans.designs)
             size = (game.rows, len(members), *shape[2:])
             values[:, dealt] = torch.from_numpy(part.values).reshape(size).to(values)
             if part.standard_errors is not None:
@@ -364,6 +410,7 @@ class BackgroundSampling(Sampling):
             unbiased,
             all_there_are=game.sampler is None,
             paired=plans.paired,
+            designs=plans.designs,
         )
         return _Answer(*averaged, evaluations, passes)
 
@@ -406,6 +453,7 @@ def average(
     *,
     all_there_are: bool = True,
     paired: bool = False,
+    designs: int = 1,
 ) -> tuple[Tensor, Tensor | None, float]:
     """Return the mean of Shapley values over background rows, its errors, degrees of freedom.
 
@@ -425,6 +473,8 @@ def average(
         Whether the b background rows are the background, and not themselves draws of it.
     paired
         Whether one of those drawn depends on the next, so that only their means are independent.
+    designs
+        Among how many designs of coalitions they are divided, in turn.
     """
     count = len(drawn)
     part = count / len(base)
@@ -448,9 +498,14 @@ def average(
             slope = torch.where(squares > 0, fitted, slope)
         mean = mean + slope * (base.mean(dim=0) - own.mean(dim=0))
 
+    of_draws = spread / units
+    if not all_there_are and 1 < designs < units:
+        groups = torch.stack([independent[:, at::designs].mean(dim=1) for at in range(designs)])
+        of_draws = torch.maximum(of_draws, groups.var(dim=0) / designs)
+        freedom = designs - 1
     by_spread = None  #: the variance of the mean, if estimates are unbiased: any error adds to it
     if unbiased and count >= MIN_REGRESSED:
-        by_spread = spread * share.square().sum() * count / units
+        by_spread = of_draws * share.square().sum() * count
     unknown = errors.isinf()
     if unknown.all():
         return (mean, None, inf) if by_spread is None else (mean, by_spread.sqrt(), freedom)
@@ -462,7 +517,7 @@ def average(
     some_unknown = unknown.any(dim=1)
     # pairs with all their coalitions say nothing about the others
     variance = torch.where(some_unknown & (worst[:, 0] == 0), inf, variance)
-    variance = variance + (1 - known_part) * spread / units
+    variance = variance + (1 - known_part) * of_draws
     if by_spread is not None:
         variance = torch.where(some_unknown, by_spread, variance)
         known_part = 0.0 if some_unknown.any() else known_part

@@ -13,9 +13,9 @@ from shearshap.data import Inputs, encode
 from shearshap.data.background import parse_background
 from shearshap.data.display import every_input_plays
 from shearshap.data.tensors import can_be_subtracted
-from shearshap.engine.results import with_notes
+from shearshap.engine.results import with_notes, without_claims
 from shearshap.engine.run import Options, Task, positive_int
-from shearshap.errors import ModelError, warn
+from shearshap.errors import InputError, ModelError, warn
 from shearshap.games.batches import DEFAULT_BATCH, FIRST_BATCH, Batch, Pace, automatic_batch
 from shearshap.games.loss import labelled_loss
 from shearshap.games.marginal import ModelGame, no_progress
@@ -119,6 +119,8 @@ def open_game(
 
 def explained_outputs(options: Options, adapted: AdaptedModel, scale: Scale | None) -> Outputs:
     """Return what of a model's outputs is explained, or raise if it has no such outputs."""
+    if isinstance(options.output_names, str):
+        raise InputError(f"output_names: expected a list of names, got {options.output_names!r}")
     outputs = Outputs(
         checked_output(options.output),
         scale,
@@ -160,7 +162,7 @@ class NamedGame:
         words = display.words if data else None
         loss = self.game.loss
         return replace(
-            block,
+            without_claims(block, self.outputs),
             feature_names=list(self.inputs.names),
             output_names=self.outputs.chosen_names(count) if loss is None else [f"-{loss.name}"],
             index=self.inputs.index[rows],

@@ -56,6 +56,9 @@ class Plans:
         self.requested = run  #: as the user asked for it
         self.resolved = self._resolved(game, run)  #: for all players
         self.checked = False  #: whether the game's predictions were compared with the model's
+        coalitions = run.method.errors_from(game)
+        #: a budget from which on there are standard errors; None: there are none
+        self.errors_from = None if coalitions is None else game.cost * coalitions
         self._plans: dict[int, Plan] = {}
 
     def of(self, game: Game, has_time: Callable[[], bool]) -> "Plan":

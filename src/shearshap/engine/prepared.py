@@ -50,7 +50,7 @@ from shearshap.methods import name_of
 from shearshap.methods.kriging import Calibration
 from shearshap.models import AdaptedModel
 from shearshap.models.huggingface import takes_texts
-from shearshap.result.explanation import Explanation
+from shearshap.result.explanation import Explanation, join
 from shearshap.trees.proof import decoded
 from shearshap.trees.solver import ExactSolver, ExactSum, follows_covers
 
@@ -270,7 +270,7 @@ def prepare(options: Options, rows: Any, run: Run, index: str | None = None) -> 
             solver = solver_for(fixed, named, run, rows=EXPECTED_ROWS)
             blocks = blocks_of(solver, Clock(None), tol=run.tol)
             labelled = labelled_blocks(named_by(solver, named), blocks)
-            overview = with_notes(Explanation.concat(list(labelled)), warned)
+            overview = with_notes(join(list(labelled)), warned)
             prepared = PreparedExplainer(
                 _without_notes(fixed),
                 run,

@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from shearshap.engine.loop import ResultBuffer
 from shearshap.engine.run import Run
-from shearshap.errors import STOPS, ModelError, keep_finished, say_finished
+from shearshap.errors import STOPS, ModelError, keep_finished, say_finished, warn
 from shearshap.games.active import ActiveGame, widened, without_null
 from shearshap.games.coalitions import EMPTY, FULL, are_all
 from shearshap.games.game import Game
@@ -28,11 +29,12 @@ from shearshap.games.indices import SHAPLEY
 from shearshap.games.marginal import ModelGame
 from shearshap.interactions.cross import derivative_cross
 from shearshap.interactions.indices import interaction_fields
+from shearshap.methods import Exact, name_of
 from shearshap.methods.base import Design, Estimate
 from shearshap.methods.standard_errors import all_alike
-from shearshap.models.base import all_finite
+from shearshap.models.base import Outputs, all_finite
 from shearshap.result.axes import declared
-from shearshap.result.explanation import Explanation
+from shearshap.result.explanation import Explanation, join
 
 EVERYONE = slice(None)
 
@@ -262,12 +264,29 @@ def concatenated(blocks: Generator[Explanation]) -> Explanation:
         try:
             finished.extend(blocks)
         except STOPS as error:
-            done = Explanation.concat(finished) if finished else None
+            done = join(finished) if finished else None
             keep_finished(error, done)
             if done is not None:
                 say_finished(error, f"finished rows: {len(done):,}")
             raise
-    return Explanation.concat(finished)
+    return join(finished)
+
+
+def without_claims(block: Explanation, outputs: Outputs) -> Explanation:
+    """Return a block that claims nothing of its errors if numbers of the model were clipped."""
+    warning = outputs.clipping_warning()
+    if warning is None:
+        return block
+    warn(warning)
+    names = ("standard_errors", "interaction_errors", "set_errors")
+    unknown = {
+        name: np.full_like(errors, inf)
+        for name in names
+        if (errors := getattr(block, name)) is not None
+    }
+    converged = None if block.converged is None else np.zeros_like(block.converged)
+    method = block.method.replace(name_of(Exact()), "all coalitions")
+    return replace(block, **unknown, method=method, converged=converged)
 
 
 def with_notes(explanation: Explanation, notes: Iterable[str]) -> Explanation:

@@ -34,6 +34,9 @@ DEFAULT_A_PLAYER = 16
 MAX_DEFAULT_BACKGROUND_ROWS = 100
 """Background rows, at most, that are drawn for a row if the user sets no budget."""
 
+MIN_SPREAD_ROWS = 8
+"""Background rows from which on the spread of their answers shows an error."""
+
 MAX_LISTED = 1 << 4
 """Coalitions up to which each of several background rows gets all of them, without a budget."""
 
@@ -104,7 +107,7 @@ class Options:
         order = _interaction_order(interactions, interaction_index)
         method = resolve(self.method)
         semivalue = SHAPLEY
-        if self.semivalue != "shapley":
+        if not (isinstance(self.semivalue, str) and self.semivalue == "shapley"):
             semivalue = Semivalue.from_option(self.semivalue)
             method = method.with_semivalue(semivalue)
         if order > 1 and semivalue != SHAPLEY:
@@ -234,6 +237,8 @@ class Run:
             return all_coalitions_budget(game)
         smallest = self.method.minimum(game)
         coalitions = 2 + DEFAULT_A_PLAYER * game.players
+        if game.cost < MIN_SPREAD_ROWS:  # too few to show errors by their spread
+            smallest = max(smallest, self.method.errors_from(game) or 0)
         if self.stops:
             most = max(MAX_WITH_TOLERANCE, 4 * coalitions)
             coalitions = max(coalitions, min(most, MAX_DRAWN // game.players))

@@ -50,11 +50,12 @@ from shearshap.games.active import ActiveGame
 from shearshap.games.batches import OutOfTime
 from shearshap.games.game import BatchedGame, CoalitionValues, Game, coalition_count
 from shearshap.games.marginal import ModelGame
+from shearshap.games.paired import PairedGame
 from shearshap.interactions.indices import check_pairs
 from shearshap.methods import Exact, name_of
 from shearshap.methods.base import Screening
 from shearshap.methods.kriging.pairs import evenly_spaced
-from shearshap.result.explanation import Explanation
+from shearshap.result.explanation import NO_ERRORS, Explanation
 
 FIRST_BLOCK = 16
 """Rows of the first block, at least."""
@@ -138,10 +139,30 @@ class Sampling:
         if isinstance(game, ModelGame) and game.sampler and game.cost > 1 and game.parts == 1:
             _forget_errors(fields)
             fields["notes"] += (WITHOUT_ERRORS,)
+        elif fields["standard_errors"] is None:
+            fields["notes"] += self._missing_errors()
         # all coalitions make exact values too
         if self.note is not None and fields["method"] != name_of(Exact()):
             fields["notes"] += (self.note,)
         return Explanation(**fields, check_evaluations=self.checks)
+
+    def _missing_errors(self) -> tuple[str, ...]:
+        """Return the note that there are no error bars; warn if a larger budget would show them."""
+        run = self.plans.resolved
+        needed = self.plans.errors_from
+        name = name_of(run.method)
+        if isinstance(self.game, PairedGame):  # the mean of the pairs may have them
+            return ()
+        if needed is None:
+            return (f"{NO_ERRORS}: {name} has no standard errors; try method='kriging'.",)
+        if run.budget is None or run.budget >= needed:  # a deadline has cut it short
+            return (f"{NO_ERRORS}: too few coalitions were evaluated.",)
+        note = (
+            f"{NO_ERRORS}: {name} has standard errors from about {needed:,} evaluations a row on, "
+            f"got {run.budget:,}; pass budget={needed} or more."
+        )
+        warn(note)
+        return (note,)
 
 
 def _forget_errors(fields: dict[str, Any]) -> None:

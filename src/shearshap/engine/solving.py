@@ -22,7 +22,7 @@ from shearshap.engine.sampling import Sampling
 from shearshap.errors import InputError, ModelError, collect_warnings
 from shearshap.games.loss import checked_labels, no_loss
 from shearshap.models.huggingface import check_text_model, takes_texts
-from shearshap.result.explanation import Explanation
+from shearshap.result.explanation import Explanation, join
 from shearshap.trees.solver import (
     ExactSolver,
     follows_covers,
@@ -108,7 +108,7 @@ def _of_no_rows(task: Task, run: Run) -> Explanation:
             raise InputError(f"{MISSING} There are no rows, and {error}") from error
         raise
     calibration = getattr(run.method, "calibration", None)
-    return without_rows(replace(Explanation.concat(parts), calibration=calibration), own)
+    return without_rows(replace(join(parts), calibration=calibration), own)
 
 
 def without_rows(explanation: Explanation, own: StandIn) -> Explanation:

@@ -31,7 +31,7 @@ from shearshap.engine.named_game import (
     point_out,
 )
 from shearshap.engine.plan import Plans
-from shearshap.engine.results import with_notes
+from shearshap.engine.results import with_notes, without_claims
 from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import Sampling
 from shearshap.errors import STOPS, InputError, ModelError, keep_finished
@@ -39,6 +39,7 @@ from shearshap.games.batches import FIRST_BATCH, Batch, OutOfTime, Pace
 from shearshap.games.structure import structure_of
 from shearshap.games.texts import Scorer, TextGame
 from shearshap.models import (
+    Outputs,
     Predictor,
     adapted_model,
     check_statements,
@@ -55,7 +56,7 @@ from shearshap.models.huggingface import (
     are_texts,
 )
 from shearshap.result import axes
-from shearshap.result.explanation import Explanation
+from shearshap.result.explanation import Explanation, join
 
 TEXTS_AT_ONCE = 256
 """Texts of a block at most: the more, the more of them are alike, and are solved together."""
@@ -158,7 +159,7 @@ class Texts:
 
     def _labelled(self, blocks: Sequence[Explanation]) -> Explanation:
         """Return one explanation of blocks whose index is texts' numbers, in order, with labels."""
-        whole = Explanation.concat(blocks)
+        whole = join(blocks)
         ordered = whole[np.argsort(whole.index)]
         return replace(ordered, index=self.index[ordered.index], index_name=self.index_name)
 
@@ -235,6 +236,7 @@ class ScoredTexts(Texts):
 
     compared = False  #: whether the first text is asked for alone, too
     has_tokens = False  #: whether a token, "mask" or "pad", can stand in for absent ones
+    outputs = Outputs()  #: what of the model's outputs is explained
 
     def __init__(
         self,
@@ -323,7 +325,8 @@ class ScoredTexts(Texts):
         """Return the explanation of some of these texts with all that is known of them."""
         described = self.described(block, numbers[block.index])
         fields = self.output_fields(described, described.index)
-        return replace(described, background=self.background, **fields)
+        block = replace(described, background=self.background, **fields)
+        return without_claims(block, self.outputs)
 
     def output_fields(self, block: Explanation, _numbers: NDArray[np.int64]) -> dict[str, Any]:
         """Return the fields of an explanation that say what its outputs are."""

@@ -200,7 +200,7 @@ class BatchedGame(ABC):
                 raise OutOfTime(self.worth(with_outputs(late.known))) from None
             except STOPS as stop:
                 known = vars(stop).get("known")  # none if it came before the first batch
-                if known is not None:
+                if known is not None and len(known):
                     vars(stop)["known"] = self.worth(with_outputs(known))
                 raise
         self.usage.evaluations += coalitions.shape[1] * self.cost
@@ -229,7 +229,7 @@ class BatchedGame(ABC):
         else:
             place = (failing.rows.start, failing.coalitions.start)
             error = self._error_at(coalitions, place, f"{message} (first on", ")")
-        if failed.outputs is not None:
+        if failed.outputs is not None and len(failed.outputs):
             error.known = self.worth(with_outputs(failed.outputs))
         return error
 

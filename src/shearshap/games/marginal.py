@@ -397,7 +397,10 @@ def _disagreement(game: ModelGame, ends: Tensor) -> str | None:
     try:
         untouched = game.untouched_answer(count)
         if not different_rows(mixed, untouched):
-            return None
+            crowded = _crowded(game, count)
+            if crowded is None or not different_rows(crowded, untouched):
+                return None
+            return _depends_on_batch(largest(untouched, crowded))
 
         again = game.untouched_answer(count)
         if different_rows(untouched, again):
@@ -418,11 +421,7 @@ def _disagreement(game: ModelGame, ends: Tensor) -> str | None:
 
     difference = largest(untouched, mixed)
     if not different_rows(alone[:, 0], untouched):
-        return (
-            f"the model's output for a row depends on the other rows in its batch ({difference}, "
-            "alone and in a larger batch); pass batch_size=1, or make the model treat each row "
-            "by itself"
-        )
+        return _depends_on_batch(difference)
     wrong = different_rows(untouched, mixed)
     reason = "the rows reach it in another form"
     if game.type_changes:
@@ -431,6 +430,27 @@ def _disagreement(game: ModelGame, ends: Tensor) -> str | None:
         "the model's predictions for your rows change when the rows are prepared for explaining "
         f"({difference}; {wrong} of the {count} rows from row {game.global_row(0)} on differ): "
         f"{reason}"
+    )
+
+
+def _crowded(game: ModelGame, count: int) -> Tensor | None:
+    """Return the answers (n, k) for few rows in a batch with a background row; None for more rows.
+
+    A batch of more rows holds other rows anyway.
+    """
+    if game.rows > CHECKED_ROWS or game.batch.size == 1:
+        return None
+    few = game.take(slice(0, count), background=slice(0, 1))
+    together = replace(few, batch=Batch(min(game.batch.size, 2 * count)))
+    game.usage.checks += 2 * count
+    return together(end_coalitions(game.players, game.device))[:, FULL]
+
+
+def _depends_on_batch(difference: str) -> str:
+    return (
+        f"the model's output for a row depends on the other rows in its batch ({difference}, "
+        "alone and in a larger batch); pass batch_size=1, or make the model treat each row "
+        "by itself"
     )
 
 

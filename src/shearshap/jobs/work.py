@@ -43,7 +43,7 @@ from shearshap.jobs.shards import (
 )
 from shearshap.jobs.tables import METADATA, READ_ERRORS
 from shearshap.jobs.urls import Place
-from shearshap.result.explanation import Explanation, spent_evaluations
+from shearshap.result.explanation import Explanation, join, spent_evaluations
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  #: errors of a disk that takes no more files
 INTERACTIONS = "_interactions"  #: the folder of interactions, among the parts
@@ -65,7 +65,7 @@ class Block:
     def concat(cls, blocks: Sequence["Block"]) -> "Block":
         """Return several blocks as one."""
         return cls(
-            Explanation.concat(block.explanation for block in blocks),
+            join([block.explanation for block in blocks]),
             pa.concat_tables([block.data for block in blocks]),
             np.concatenate([block.numbers for block in blocks]),
         )

@@ -12,12 +12,18 @@ from shearshap.methods.coarse import CoarseToFine
 from shearshap.methods.exact import Exact
 from shearshap.methods.kernel import Leverage
 from shearshap.methods.kriging.method import Kriging, check_calibration, min_in_pairs
+from shearshap.methods.permutation import Permutation
 
 MAX_KRIGED = 1 << 14
 """Coalitions up to which kriging is used: its equations have an unknown for every two of them."""
 
 MAX_PLAYERS = 150
-"""Players up to which kriging is used. With more, its error is about that of leverage."""
+"""Players up to which kriging is used.
+
+With more it takes long. A regression such as leverage has an unknown for each player, and is far
+off if it has hardly more equations: at 1,024 players and twice as many coalitions its error is 27
+times the values themselves, and that of permutations .27 (a game of 30 players that matter).
+"""
 
 FEW_PER_PLAYER = 8
 """Below this many coalitions per player kriging is used up to `MAX_PLAYERS_OF_FEW` players."""
@@ -30,9 +36,9 @@ class Auto(Method):
     """The best method for the number of features and the budget.
 
     Exact if the budget allows all coalitions; otherwise the method with the smallest measured error
-    (`benchmarks/accuracy.py`): kriging, but leverage beyond MAX_PLAYERS, where kriging gains
-    little, and beyond MAX_KRIGED coalitions, where its equations become large. The choice depends
-    on sizes alone, so the same call has the same answer on every machine.
+    (`benchmarks/accuracy.py`): kriging, but antithetic permutations beyond MAX_PLAYERS, and
+    leverage beyond MAX_KRIGED coalitions, where the equations of kriging become large. The choice
+    depends on sizes alone, so the same call has the same answer on every machine.
 
     If rows may stop early (`tol`), kriging is used at larger budgets, too, since most rows need
     only a part of them. Rows that need more evaluate all coalitions, if the budget allows it.
@@ -63,9 +69,9 @@ class Auto(Method):
             # kriging goes on to all coalitions by itself, for the rows that need them
             return kriging if stops and smallest < every else Exact(self.semivalue)
         only_kriging = self.semivalue != SHAPLEY
-        too_few = coalitions < 2 * players  # for leverage
+        too_few = coalitions < 2 * players  # for a permutation and its reverse
         if players > max_players and not (only_kriging or too_few):
-            return Leverage()
+            return Permutation(antithetic=True)
         if coalitions <= MAX_KRIGED:
             return kriging.select_method(players, coalitions, stops=stops)
         if stops or only_kriging:
@@ -86,6 +92,14 @@ class Auto(Method):
         if game.structure is not None:
             return CoarseToFine().minimum(game)
         return Kriging(semivalue=self.semivalue).minimum(game)
+
+    def errors_from(self, game: GameInfo) -> int:
+        """Return the number of the method for few coalitions, or for players in groups."""
+        if game.structure is not None:
+            return CoarseToFine().errors_from(game)
+        is_kriged = game.players <= MAX_PLAYERS_OF_FEW or self.semivalue != SHAPLEY
+        method = Kriging() if is_kriged else Permutation(antithetic=True)
+        return method.errors_from(game)
 
     def design(self, game: GameInfo, budget: int, rng: np.random.Generator) -> Design:
         """Return the design of the method chosen."""

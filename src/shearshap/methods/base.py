@@ -145,6 +145,10 @@ class Method(ABC):
     def minimum(self, game: GameInfo) -> int:
         """Return the smallest number of coalitions it can work with."""
 
+    def errors_from(self, _game: GameInfo) -> int | None:
+        """Return a number of coalitions from which on it has standard errors; None: it has none."""
+        return None
+
     def select_method(self, _players: int, _coalitions: int, *, stops: bool) -> "Method":  # noqa: ARG002
         """Return the method that does the work: this one, unless it chooses among others.
 

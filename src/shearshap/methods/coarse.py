@@ -86,6 +86,10 @@ class CoarseToFine(Method):
             return ORDERED.minimum(game)
         return min(2 + _cost(game.structure.root), coalition_count(game))
 
+    def errors_from(self, game: GameInfo) -> int:
+        """Return the coalitions of as many joining orders as have a spread."""
+        return ORDERED.errors_from(game)
+
     def select_method(self, _players: int, _coalitions: int, *, stops: bool) -> Method:  # noqa: ARG002
         """Return joining orders: without groups there is nothing to open."""
         return ORDERED

@@ -31,6 +31,10 @@ class Exact(Method):
         """Return 2^p or, in a hierarchy, the coalitions that have a say."""
         return coalition_count(game)
 
+    def errors_from(self, game: GameInfo) -> int:
+        """Return the number of all coalitions: the errors are 0."""
+        return self.minimum(game)
+
     def in_hierarchy(self, _game: GameInfo, _coalitions: int, *, stops: bool) -> Method:  # noqa: ARG002
         """Return this method."""
         return self

@@ -87,6 +87,10 @@ class KernelMethod(Method):
         copies = 2 if self.paired else 1
         return min(2 + copies * (game.players - 1), 1 << game.players)
 
+    def errors_from(self, game: GameInfo) -> int:
+        """Return the coalitions with which the regression has full rank, and residuals."""
+        return min(2 + 4 * game.players, 1 << game.players)
+
 
 @dataclass(frozen=True)
 class Kernel(KernelMethod):

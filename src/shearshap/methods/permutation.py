@@ -50,6 +50,11 @@ class Permutation(Method):
         """Return the coalitions of one permutation, with its reverse if antithetic."""
         return min(2 + self._coalitions_per_draw(game.players), coalition_count(game))
 
+    def errors_from(self, game: GameInfo) -> int:
+        """Return the coalitions of as many draws as have a spread."""
+        draws = 2 + MIN_DRAWS * self._coalitions_per_draw(game.players)
+        return min(draws, coalition_count(game))
+
     def in_hierarchy(self, _game: GameInfo, _coalitions: int, *, stops: bool) -> Method:  # noqa: ARG002
         """Return this method: groups stay together in its orders, and in their reverses."""
         return self

@@ -103,6 +103,10 @@ class Shear(Method):
         """Return the coalitions of the screening and of N = 4, a cooperator and its complement."""
         return self._screening_evaluations(game) + 2 + 4 * game.players
 
+    def errors_from(self, game: GameInfo) -> int | None:
+        """Return the coalitions of two draws for each player; biased estimates have no errors."""
+        return self.minimum(game) + 4 * game.players if self.unbiased else None
+
     def screening(self, game: GameInfo) -> Screening | None:
         """Return how to find the cross-contributions that cooperators are selected by."""
         if self.selection == "random":

@@ -117,6 +117,7 @@ Output = int | str | Sequence[int] | Sequence[str] | Callable[[Any], Any] | None
 
 #: Probabilities are clipped this far from 0 and 1, whose log-odds would be infinite.
 MIN_PROBABILITY = 1e-7
+_LARGEST = math.log(1 / MIN_PROBABILITY - 1)
 
 #: The numbers that an array of objects may hold.
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
@@ -143,6 +144,12 @@ class SeenOutputs:
     low: float = math.inf
     high: float = -math.inf
     rounding: float = _ROUNDING
+    clipped: int = 0  #: probabilities whose log-odds are not known
+
+    def add_clipped(self, answer: Tensor) -> None:
+        """Count the probabilities that are clipped."""
+        beyond = (answer < MIN_PROBABILITY) | (answer > 1 - MIN_PROBABILITY)
+        self.clipped += int(beyond.sum())
 
     def add(self, answer: Tensor) -> None:
         """Take outputs (n,) or (n, k) into account."""
@@ -217,6 +224,8 @@ class Outputs:
         if is_doubtful and self.seen.rows < _MIN_SEEN and not torch.is_grad_enabled():
             self._compare(answer)
 
+        if self.scale == "log-odds" and self.form == "probability":
+            self.seen.add_clipped(answer)
         scaled = rescaled(answer, self.form, self.scale, independent=self.independent)
         return self._selected(scaled) if self._is_selection() else scaled
 
@@ -230,6 +239,17 @@ class Outputs:
             f"scale={self.scale!r}: the model's outputs are treated as logits, but the first of "
             f"them lie in [0, 1] ({self.seen.low:.4g} to {self.seen.high:.4g}), as probabilities "
             f"do; pass {_HOW_TO_STATE}"
+        )
+
+    def clipping_warning(self) -> str | None:
+        """Return a warning if some probabilities had no log-odds, so that nothing is exact."""
+        if not self.seen.clipped:
+            return None
+        return (
+            f"scale='log-odds': {self.seen.clipped:,} of the model's probabilities were within "
+            f"{MIN_PROBABILITY:g} of 0 or 1. Their log-odds are taken as -{_LARGEST:.1f} and "
+            f"{_LARGEST:.1f}, so values may be far off, and have no standard errors; "
+            "scale='probability' explains probabilities"
         )
 
     def _compare(self, answer: Tensor) -> None:

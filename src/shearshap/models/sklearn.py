@@ -39,6 +39,18 @@ LOGISTIC = (
 )
 
 
+#: Classifiers whose probabilities of three classes or more are the softmax of their scores.
+SOFTMAX = (
+    "GradientBoostingClassifier",
+    "HistGradientBoostingClassifier",
+    "LogisticRegression",
+    "LogisticRegressionCV",
+)
+
+#: Modules of scikit-learn whose log-probabilities are no logarithms of probabilities.
+OWN_LOGARITHMS = ("sklearn.naive_bayes", "sklearn.discriminant_analysis")
+
+
 def estimator(model: Any, scale: Scale | None) -> AdaptedModel:
     """Adapt an estimator: by its probabilities or scores if it has any, else by `predict`."""
     if scale in (*MARGINS, "log-odds") and ends_in_booster(model):
@@ -106,6 +118,9 @@ def _method(model: Any, scale: Scale | None) -> tuple[Method, Form | None]:
         return margins, "margin"
     if scores is not None and scale == "log-odds" and _is_logistic(model):
         return lambda rows: score_of_each(scores(rows)), "margin"
+    before_softmax = _before_softmax(model)
+    if before_softmax is not None and scale == "log-odds":
+        return before_softmax, "margin"
     if probabilities is not None and scale in MARGINS:
         raise InputError(
             f"scale={scale!r}: {type(model).__name__} has no decision_function; try "
@@ -169,6 +184,26 @@ def _is_logistic(model: Any) -> bool:
     is_plain = getattr(inner, "loss", "log_loss") == "log_loss"
     is_softmax = getattr(inner, "multi_class", None) == "multinomial"  # of scikit-learn before 1.8
     return is_known and is_plain and not is_softmax and len(class_names(inner)) == 2
+
+
+def _before_softmax(model: Any) -> Method | None:
+    """Return what has a classifier's probabilities as its softmax, and loses no digits; or None.
+
+    Those are the scores of some classifiers, and the log-probabilities of those that compute more
+    than the logarithms of their probabilities.
+    """
+    inner = innermost(model)
+    if _is_multilabel(model):
+        return None
+    is_plain = getattr(inner, "loss", "log_loss") == "log_loss"
+    is_one_by_one = getattr(inner, "multi_class", "auto") == "ovr"
+    is_one_by_one |= getattr(inner, "solver", "") == "liblinear"
+    if type(inner).__name__ in SOFTMAX and is_plain and not is_one_by_one:
+        return _scores(model) if len(class_names(inner)) > 2 else None
+    makers = [each for each in type(inner).__mro__ if "predict_log_proba" in vars(each)]
+    own = bool(makers) and makers[0].__module__.startswith(OWN_LOGARITHMS)
+    is_foreign = bool(makers) and not makers[0].__module__.startswith("sklearn.")
+    return getattr(model, "predict_log_proba", None) if own or is_foreign else None
 
 
 def score_of_each(score: Any) -> Any:

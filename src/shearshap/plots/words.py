@@ -189,12 +189,10 @@ def axis_label(
     if output in " ".join(ax.get_title().split()):
         output = ""
     level = content.level if isinstance(content, Importance) else LEVEL
-    label = wrapped(
-        room,
-        what,
-        fitted(f"for {output}", room) if output else "",
-        f"({100 * level:g} % intervals)" if intervals else "",
-    )
+    errors = f"({100 * level:g} % intervals)" if intervals else ""
+    if not intervals and isinstance(content, Explanation) and content.standard_errors is None:
+        errors = "(no error bars)"
+    label = wrapped(room, what, fitted(f"for {output}", room) if output else "", errors)
     return "\n".join(filter(None, (label, left_out_label(left_out))))
 
 

@@ -232,7 +232,7 @@ def certainty(outputs: Sequence[Explanation]) -> str:
     errors = [output.standard_errors for output in outputs]
     if any(error is not None and np.isfinite(error).any() for error in errors):
         return "The standard errors are 0, up to rounding."
-    return f"`{method}` has no standard errors here."
+    return plain(outputs[0].missing_errors)
 
 
 # Words

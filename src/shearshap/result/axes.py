@@ -13,8 +13,8 @@ axis. For 3 rows and 4 players the shapes are:
     "rpp"     (3, 4, 4)     (3, 4, 4)
 
 The first array field has all three letters; its shape sets the sizes. The other fields declare how
-those of several parts become one, with `joined`. Taking rows, choosing an output, joining parts and
-checking shapes need nothing but these declarations.
+those of several parts become one, with `joined`, or that all parts have the `same`. Taking rows,
+choosing an output, joining parts and checking shapes need nothing but these declarations.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,6 +35,7 @@ Result = TypeVar("Result", bound="DataclassInstance")
 
 _AXES = "axes"  #: the key of an array field's `Axes` in its metadata
 _JOIN = "join"  #: the key of the function that joins any other field
+_SAME = "same"  #: the key of what a field is, in words, that all parts must share
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,34 @@ def axes(
 def joined(join: Callable[[list[Any]], Any]) -> dict[str, Any]:
     """Return the metadata of any other field; `join` makes one of a list of the parts' fields."""
     return {_JOIN: join}
+
+
+def same(what: str) -> dict[str, Any]:
+    """Return the metadata of any other field that all parts must share, if they know it.
+
+    `what` it is, in words.
+    """
+    return {_JOIN: _first_known, _SAME: what}
+
+
+def _first_known(contents: list[Any]) -> Any:
+    return next((content for content in contents if content is not None), None)
+
+
+def check_same(parts: Sequence["DataclassInstance"]) -> None:
+    """Raise if parts differ in a field that all must share."""
+    for each in fields(parts[0]):
+        if _SAME not in each.metadata:
+            continue
+        contents = [getattr(part, each.name) for part in parts]
+        known = [content for content in contents if content is not None]
+        other = next((content for content in known if content != known[0]), None)
+        if other is not None:
+            raise InputError(
+                f"concat: expected parts with the same {each.metadata[_SAME]}; part "
+                f"{contents.index(known[0])} has {known[0]!r}, part {contents.index(other)} "
+                f"{other!r}"
+            )
 
 
 @cache

@@ -1,11 +1,11 @@
 """The result of explaining: Shapley values, what they add up to, how sure they are, their cost."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import comb, inf, nan
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from shearshap.errors import InputError
 from shearshap.games.indices import SHAPLEY, sets_up_to
 from shearshap.result import axes as declared
-from shearshap.result.axes import axes, joined
+from shearshap.result.axes import axes, check_same, joined, same
 from shearshap.result.cells import label_array
 from shearshap.result.importance import (
     Cohorts,
@@ -24,6 +24,14 @@ from shearshap.result.importance import (
     student_quantile,
 )
 from shearshap.result.text import counted
+
+ROUNDING = 1e-4
+"""By which base values of one background may differ, relative to the largest prediction."""
+
+Joined = TypeVar("Joined", bound="Explanation")
+
+NO_ERRORS = "There are no error bars"
+"""How a note begins that says why there are no standard errors."""
 
 Floats = NDArray[np.float64]
 
@@ -141,11 +149,13 @@ class Explanation:
     #: like `set_values`, their standard errors
     set_errors: Floats | None = field(default=None, kw_only=True, metadata=axes("rsk"))
     #: "k-SII", "SII", "STII" or "FSII"; None without interactions
-    interaction_index: str | None = field(default=None, kw_only=True)
+    interaction_index: str | None = field(
+        default=None, kw_only=True, metadata=same("interaction index")
+    )
     #: the largest size of the sets of features
     interaction_order: int = field(default=2, kw_only=True)
     #: what `values` are: "Shapley value", "Banzhaf value", or "semivalue" of other weights
-    semivalue: str = field(default="Shapley value", kw_only=True)
+    semivalue: str = field(default="Shapley value", kw_only=True, metadata=same("kind of values"))
     #: (r, p, p): how strongly two features act together, summed over outputs
     cross_contribution: Floats | None = field(default=None, metadata=axes("rpp"))
     #: names of the p features
@@ -169,12 +179,12 @@ class Explanation:
     #: the name of the labels; a tuple of names if labels have several levels
     index_name: str | tuple[str | None, ...] | None = field(default=None, metadata=joined(_common))
     #: what absent features are replaced with, in words; None if that is not known
-    background: str | None = field(default=None, kw_only=True, metadata=joined(_common))
+    background: str | None = field(default=None, kw_only=True, metadata=same("background"))
     #: the number of background rows; None if it is not known
     background_rows: int | None = field(default=None, kw_only=True, metadata=joined(_common))
     #: the scale of predictions and values: "probability", "log-odds" or "margin"; None for the
     #: model's own output
-    scale: str | None = field(default=None, kw_only=True, metadata=joined(_common))
+    scale: str | None = field(default=None, kw_only=True, metadata=same("scale"))
     #: the columns of each feature that has several; None if every feature has one
     groups: dict[str, list[str]] | None = field(
         default=None, kw_only=True, metadata=joined(_common)
@@ -186,7 +196,7 @@ class Explanation:
     #: the type of the model, such as "XGBClassifier" or "Pipeline(LogisticRegression)"
     model: str | None = field(default=None, kw_only=True, metadata=joined(_common))
     #: what the players of a game are, such as "member"; None for features of rows
-    game: str | None = field(default=None, kw_only=True, metadata=joined(_common))
+    game: str | None = field(default=None, kw_only=True, metadata=same("players"))
     #: versions of shearshap, the model's libraries, torch and numpy that computed the values
     versions: dict[str, str] = field(
         default_factory=dict, kw_only=True, metadata=joined(_common_items)
@@ -246,12 +256,18 @@ class Explanation:
         value -+ t standard_error, where Student's t has the standard errors' degrees of freedom.
         """
         if self.standard_errors is None:
-            raise InputError(
-                f"{self.method} has no standard errors; try method='kriging' or "
-                "'permutation-antithetic'"
-            )
+            raise InputError(self.missing_errors)
         margin = student_quantile(level, self.degrees_of_freedom) * self.standard_errors
         return self.values - margin, self.values + margin
+
+    @property
+    def missing_errors(self) -> str:
+        """Why there are no standard errors, and what to pass to have them; "" if there are."""
+        if self.standard_errors is not None:
+            return ""
+        known = (note for note in self.notes if note.startswith(NO_ERRORS))
+        reason = f"{self.method} has no standard errors; try method='kriging'"
+        return next(known, f"{NO_ERRORS}: {reason}.")
 
     @property
     def interaction_sets(self) -> list[tuple[int, ...]]:
@@ -317,12 +333,18 @@ class Explanation:
         by their positions instead.
         """
         labels = label if isinstance(label, list) else [label]
-        places = [place for each in labels for place in self._places_of(each)]
+        known: dict[Any, list[int]] = {}
+        if len(labels) > 1:
+            for place, each in enumerate(self.index.tolist()):
+                known.setdefault(each, []).append(place)
+        places = [place for each in labels for place in self._places_of(each, known)]
         return self[np.array(places, dtype=np.int64)]
 
-    def _places_of(self, label: Any) -> list[int]:
-        """Return the places of the rows with a label, or raise."""
-        places = [place for place, each in enumerate(self.index) if each == label]
+    def _places_of(self, label: Any, known: Mapping[Any, list[int]]) -> list[int]:
+        """Return the places of the rows with a label, some of which are known, or raise."""
+        places = known.get(label) if isinstance(label, Hashable) else None
+        # labels may be equal without the same hash, such as times of different libraries
+        places = places or [place for place, each in enumerate(self.index) if each == label]
         if not places:
             some = ", ".join(map(repr, self.index[:3].tolist()))
             raise InputError(
@@ -448,13 +470,9 @@ class Explanation:
         without rows change nothing.
         """
         every = list(parts)
-        if not every:
-            raise InputError("concat: expected at least one explanation, got none")
-        if len(every) == 1:
-            return every[0]
-        _check_alike(every)
-        filled = [part for part in every if len(part)]
-        return declared.concat(filled) if filled else every[0]
+        whole = join(every)
+        _check_bases(every)
+        return whole
 
     # Files
 
@@ -615,6 +633,20 @@ class Explanation:
         return explanation_html(self)
 
 
+# Parts
+
+
+def join(parts: Sequence[Joined]) -> Joined:
+    """Return parts of one call as one explanation."""
+    if not parts:
+        raise InputError("concat: expected at least one explanation, got none")
+    if len(parts) == 1:
+        return parts[0]
+    _check_alike(parts)
+    filled = [part for part in parts if len(part)]
+    return declared.concat(filled) if filled else parts[0]
+
+
 # What a file may hold
 
 _NEEDS = {
@@ -664,7 +696,7 @@ def _check_levels(name: Any, labels: Iterable[Any]) -> None:
         raise ValueError(f"its index_name {name} does not fit its labels")
 
 
-def _check_alike(parts: list[Any]) -> None:
+def _check_alike(parts: Sequence[Any]) -> None:
     """Raise if parts cannot be joined: they have different outputs, or different players."""
     first = parts[0]
     players = _longest([part.feature_names for part in parts])
@@ -681,3 +713,34 @@ def _check_alike(parts: list[Any]) -> None:
                     "concat: expected parts with the same features, or with the first of them; "
                     f"part {number} has {name!r} instead of {wanted!r}"
                 )
+    check_same(parts)
+    paired = [part for part in parts if part.interactions is not None]
+    highest = max((part.interaction_order for part in paired), default=2)
+    for part in paired:
+        # a part of few players has no larger sets
+        if part.interaction_order < min(highest, part.values.shape[1]):
+            raise InputError(
+                "concat: expected parts with interactions of the same order; got orders "
+                f"{part.interaction_order} and {highest}"
+            )
+
+
+def _check_bases(parts: Sequence[Any]) -> None:
+    """Raise if parts were compared with different background rows, as their base values show.
+
+    Those of texts, and of losses, belong to single rows.
+    """
+    filled = [part for part in parts if len(part)]
+    own = [part.texts is not None or part.output_names[0].startswith("-") for part in filled]
+    is_known = all(part.background is not None for part in filled)
+    varies = any(np.ptp(part.base_values, axis=0).any() for part in filled)
+    if any(own) or varies or not is_known:
+        return
+    bases = [part.base_values[0] for part in filled]
+    sizes = [np.abs(part.predictions).max() for part in filled]
+    if filled and np.ptp(bases, axis=0).max() > ROUNDING * max(sizes):
+        shown = ", ".join(dict.fromkeys(f"{np.ravel(base)[0]:.6g}" for base in bases))
+        raise InputError(
+            "concat: expected parts with the same background; their base values differ: "
+            f"{shown[:200]}"
+        )

@@ -353,11 +353,13 @@ def explanation_text(explanation: "Explanation") -> str:
     """Return an explanation's one line, and its first rows as a table that fits the terminal."""
     above = list(filter(None, (repr(explanation), question(explanation))))
     if explanation.game is not None:
-        return "\n".join([*above, ends_text(explanation), "", game_text(explanation)])
+        missing = wrap(explanation.missing_errors, WIDTH)
+        return "\n".join([*above, ends_text(explanation), "", game_text(explanation), *missing])
     from shearshap.result.passages import are_passages, passages_text
 
     if are_passages(explanation):
-        return "\n".join([*above, "", passages_text(explanation)])
+        missing = wrap(explanation.missing_errors, WIDTH)
+        return "\n".join([*above, "", passages_text(explanation), *missing])
     width = get_terminal_size((WIDTH, 24)).columns
     table = ""
     for players in range(8, 0, -1):
@@ -372,6 +374,7 @@ def explanation_text(explanation: "Explanation") -> str:
         below.append(f"largest standard error shown: {error:.2g}")
     # what standard errors do not count belongs beside them; warnings have shown the other notes
     about_errors = [note for note in explanation.notes if note.startswith("Standard errors")]
+    about_errors += filter(None, [explanation.missing_errors])
     below += [line for note in about_errors for line in wrap(note, width)]
     return "\n".join([*above, "", table, *below])
 

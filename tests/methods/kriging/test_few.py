@@ -48,6 +48,8 @@ from shearshap.methods.kriging.kernel import odd_even_kernels
 from shearshap.methods.kriging.pairs import signs_of
 from shearshap.methods.kriging.posterior import Factors, Process
 
+pytestmark = pytest.mark.filterwarnings("ignore:There are no error bars")
+
 
 @contextmanager
 def few() -> Iterator[None]:

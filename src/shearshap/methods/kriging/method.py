@@ -76,6 +76,10 @@ class Kriging(Method):
             few = min_in_pairs(game.players)
         return min(few, 1 << game.players)
 
+    def errors_from(self, game: GameInfo) -> int:
+        """Return the coalitions of a player alone, and without it, for each player."""
+        return min(2 + 2 * game.players, 1 << game.players)
+
     def select_method(self, players: int, coalitions: int, *, stops: bool) -> Method:  # noqa: ARG002
         """Return this method, or the one for budgets that do not hold a pair for each player."""
         enough = coalitions >= min(min_in_pairs(players), 1 << players)

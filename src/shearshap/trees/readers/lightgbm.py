@@ -134,12 +134,12 @@ def _category_sets(fields: Fields, kind: Integers) -> dict[int, CategorySet]:
     nodes = np.flatnonzero(kind == CATEGORY)
     if not len(nodes):
         return {}
-    threshold = _array(fields, "threshold", np.float64).astype(np.int64)  # the number of a set
+    threshold = _array(fields, "threshold", np.float64)[nodes].astype(np.int64)  # of a set
     start = _array(fields, "cat_boundaries", np.int64)
     words = _array(fields, "cat_threshold", np.int64)
     return {
         node: CategorySet(bits(words[start[number] : start[number + 1]]))
-        for node, number in zip(nodes.tolist(), threshold[nodes], strict=True)
+        for node, number in zip(nodes.tolist(), threshold, strict=True)
     }
 
 
