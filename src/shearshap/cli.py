@@ -200,7 +200,7 @@ class SharedOptions:
         QUESTION(
             metavar="NAME",
             help="Scale of the output: probability, log-odds, margin or logit.",
-            show_default="as the model returns it; probabilities for classifiers",
+            show_default="the margin of boosted classifiers, probabilities of others",
         ),
     ] = None
     returns: Annotated[

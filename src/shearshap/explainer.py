@@ -126,8 +126,8 @@ class Explainer(Options):
         them.
     scale
         "probability", "log-odds", or "margin" (also called "logit": scores before they become
-        probabilities). None: what the model returns; for classifiers with `predict_proba`,
-        probabilities.
+        probabilities). None: the margin of boosted classifiers, the probabilities of others, and
+        what any other model returns.
     returns
         What the model returns, "probability" or "margin", if that is not known: for functions, and
         for networks and ONNX models, whose outputs count as margins unless the last layer is a
