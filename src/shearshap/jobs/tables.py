@@ -127,7 +127,7 @@ def read_background(path: Place, columns: Sequence[str], *, text: Collection[str
 def _read_csv(path: Place, what: str, text: Collection[str], ids: Collection[str]) -> pa.Table:
     with _csv_errors(path, what), local(path) as file:
         (frame,) = _csv_frames(file, path, what, text, ids, rows=None)
-        schema = _frame_schema([frame], ids, path, what)
+        schema = _frame_schema([frame], file, path, what, ids)
         for name in {*ids} & {*frame.columns}:
             if schema.field(name).type == pa.int64():
                 frame[name] = frame[name].astype("int64")
@@ -144,7 +144,7 @@ def convert_csv(
     """
     with _csv_errors(path, "data"), local(path) as file:
         frames = _csv_frames(file, path, "data", text, ids, rows=CHUNK_CELLS)
-        schema = _frame_schema(frames, ids, path, "data")
+        schema = _frame_schema(frames, file, path, "data", ids)
         if not schema.names:
             raise InputError(f"data: there are no rows in {path}")
         with written_whole(to) as partial:
@@ -200,10 +200,10 @@ def _csv_frames(
         "low_memory": False,
     }
     if rows is None:
-        yield _checked(pd.read_csv(file, **options), file, path, what, ids)
+        yield _with_ids(pd.read_csv(file, **options), ids)
         return
     with pd.read_csv(file, chunksize=max(256, rows // len(names)), **options) as chunks:
-        yield from (_checked(chunk, file, path, what, ids) for chunk in chunks if len(chunk))
+        yield from (_with_ids(chunk, ids) for chunk in chunks if len(chunk))
 
 
 def _marked(cell: str) -> str:
@@ -211,40 +211,37 @@ def _marked(cell: str) -> str:
     return f"={cell}"
 
 
-def _checked(frame: Any, file: Path, path: Place, what: str, ids: Collection[str]) -> Any:
-    """Return rows with the ids as they are in the file; raise if a number has lost digits."""
+def _with_ids(frame: Any, ids: Collection[str]) -> Any:
+    """Return rows with the ids as they are in the file."""
     for name in {*ids} & {*frame.columns}:
         cells = frame[name].astype(str).str.slice(1)
         frame[name] = cells.where(cells != "")
-    _check_digits(file, path, what, frame)
     return frame
 
 
-def _check_digits(file: Path, path: Place, what: str, frame: Any) -> None:
-    """Raise if whole numbers of a file have become floating-point numbers, and lost digits."""
-    for name in frame.select_dtypes("float64"):
-        if (frame[name].abs() >= LARGE).any():
-            cells = pd.read_csv(file, usecols=[name], dtype=str)[name].dropna()
+def _check_digits(file: Path, path: Place, what: str, name: str) -> None:
+    """Raise if whole numbers of a column are none of the floating-point numbers they become."""
+    with pd.read_csv(file, usecols=[name], dtype=str, chunksize=CHUNK_CELLS) as chunks:
+        for chunk in chunks:
+            cells = chunk[name].dropna()
             for cell in cells[cells.str.fullmatch(LARGE_INTEGER)]:
                 if int(cell) != float(cell):
-                    raise InputError(_lost_digits(what, name, path, cell))
+                    raise InputError(
+                        f"{what}: column {name!r} of {path} holds whole numbers such as {cell}, "
+                        "which would lose digits beside missing cells or fractions; leave it out "
+                        "with --drop, or name it with --id"
+                    )
 
 
-def _lost_digits(what: str, name: str, path: Place, cell: Any) -> str:
-    return (
-        f"{what}: column {name!r} of {path} holds whole numbers such as {cell}, which would lose "
-        "digits beside missing cells or fractions; leave it out with --drop, or name it with --id"
-    )
-
-
-def _frame_schema(frames: Iterable[Any], ids: Collection[str], path: Place, what: str) -> pa.Schema:
+def _frame_schema(
+    frames: Iterable[Any], file: Path, path: Place, what: str, ids: Collection[str]
+) -> pa.Schema:
     """Return the type that each column has by all its cells, which frames of pandas hold."""
     kinds: dict[str, set[Any]] = {}
-    large: dict[str, int] = {}  # a number that no floating-point number is, by column
+    large: set[str] = set()  # columns with numbers that may lose digits
     for frame in frames:
-        for name in frame.select_dtypes("int64"):
-            rounded = frame[name] != frame[name].astype(float).astype("int64")
-            large.update((name, cell) for cell in frame[name][rounded][:1])
+        numbers = frame.select_dtypes("number")
+        large.update(numbers.columns[((numbers >= LARGE) | (numbers <= -LARGE)).any()])
         table = pa.Table.from_pandas(frame, preserve_index=False)
         for column in table.schema:
             name = column.name
@@ -257,9 +254,9 @@ def _frame_schema(frames: Iterable[Any], ids: Collection[str], path: Place, what
                 kind = pa.string()
             kinds.setdefault(name, set()).add(kind)
     schema = pa.schema([(name, _common_type(found)) for name, found in kinds.items()])
-    for name, cell in large.items():
-        if schema.field(name).type == pa.float64():
-            raise InputError(_lost_digits(what, name, path, cell))
+    for each in schema:
+        if each.name in large and each.type == pa.float64():
+            _check_digits(file, path, what, each.name)
     return schema
 
 
