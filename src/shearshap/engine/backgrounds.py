@@ -126,8 +126,6 @@ class BackgroundPlans(Plans):
         self.base: CoalitionValues | None = None  #: (b, 1, k), of the background rows themselves
 
         self._game = game.take(slice(0, 1), background=slice(0, 1))  # for the facts about a pair
-        self._rows = game.cost
-        self._weighted = game.weights is not None
         # a single player and all others, for each player; regressions need more for full rank
         is_regression = isinstance(run.method, KernelMethod)
         smallest = (4 if is_regression else 2) * game.players
@@ -155,7 +153,7 @@ class BackgroundPlans(Plans):
         self._parts: dict[tuple[int, int], Plans] = {}
         # the first plans are made now: if that fails, nothing has been spent yet
         method = self.part(len(self.rounds) - 1, 0).resolved.method
-        self.errors_from = self._errors_from(smallest)
+        self.errors_from = self._errors_from(game, smallest)
         #: whether all pairs have all their coalitions, so that nothing is estimated
         self.exact = isinstance(method, Exact) and count == game.cost and game.sampler is None
         if isinstance(method, Exact) and not self.exact and game.sampler is None:
@@ -163,7 +161,7 @@ class BackgroundPlans(Plans):
             method = Kriging() if isinstance(run.method, Auto) else run.method
         self.resolved = replace(run, method=method, budget=budget)
 
-    def _errors_from(self, smallest: int) -> int | None:
+    def _errors_from(self, game: ModelGame, smallest: int) -> int | None:
         """Return a budget from which on the mean over background rows has standard errors.
 
         There are at least two of them, each with `smallest` coalitions or more. If pairs have no
@@ -173,14 +171,14 @@ class BackgroundPlans(Plans):
         needed = method.errors_from(self._game)
         if needed is None:
             return None
-        every = self._rows * (needed - 2) + 1
-        if every >= self._rows * coalition_count(self._game):
-            every = self._rows * needed  # then all background rows have the same coalitions
-        if self._weighted:
+        every = game.cost * (needed - 2) + 1
+        if every >= game.cost * coalition_count(game):
+            every = game.cost * needed  # then all background rows have the same coalitions
+        if game.weights is not None:
             return every
         if smallest >= needed - 2:
-            return min(2, self._rows) * smallest + 1
-        by_spread = "unbiased" in method.promises and self._rows >= MIN_REGRESSED
+            return min(2, game.cost) * smallest + 1
+        by_spread = "unbiased" in method.promises and game.cost >= MIN_REGRESSED
         return min(every, MIN_REGRESSED * smallest + 1) if by_spread else every
 
     def part(self, number: int, design: int) -> Plans:

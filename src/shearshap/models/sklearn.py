@@ -151,11 +151,16 @@ def found_by_search(model: Any) -> Any:
 def adds_up_margins(model: Any) -> bool:
     """Return whether a model is of boosted trees, which add up margins and not probabilities."""
     last = innermost(model)
-    is_of_sklearn = any(
-        each.__name__ in BOOSTED and each.__module__.startswith("sklearn.")
-        for each in type(last).__mro__
+    is_boosted = extends(last, BOOSTED) or booster_library(last) is not None
+    return is_boosted and has_margins(model)
+
+
+def extends(estimator: Any, names: Sequence[str]) -> bool:
+    """Return whether an estimator is of a class of scikit-learn of one of these names."""
+    return any(
+        ancestor.__name__ in names and ancestor.__module__.partition(".")[0] == "sklearn"
+        for ancestor in type(estimator).__mro__
     )
-    return (is_of_sklearn or booster_library(last) is not None) and has_margins(model)
 
 
 def has_margins(model: Any) -> bool:

@@ -25,6 +25,7 @@ from shearshap.models.sklearn import (
     LABELLERS,
     booster_library,
     estimator_rows,
+    extends,
     kind_of,
     method_of_estimator,
     source_positions,
@@ -70,21 +71,13 @@ def innermost(model: Any) -> Any:
 
 def has_trees(model: Any) -> bool:
     """Return whether a model is known to be made of trees, whether they can be read or not."""
-    return is_boosted(model) or _extends(innermost(model), SINGLE + FORESTS)
+    return is_boosted(model) or extends(innermost(model), SINGLE + FORESTS)
 
 
 def is_boosted(model: Any) -> bool:
     """Return whether a model of trees adds up margins, so that probabilities need a link."""
     last = innermost(model)
-    return booster_library(last) is not None or _extends(last, BOOSTED + HIST)
-
-
-def _extends(estimator: Any, names: tuple[str, ...]) -> bool:
-    """Return whether an estimator is of a class of scikit-learn of one of these names."""
-    return any(
-        ancestor.__name__ in names and _library(ancestor) == "sklearn"
-        for ancestor in type(estimator).__mro__
-    )
+    return booster_library(last) is not None or extends(last, BOOSTED + HIST)
 
 
 def tree_model(model: Any, inputs: Inputs) -> TreeModel:

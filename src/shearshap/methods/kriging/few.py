@@ -79,10 +79,6 @@ class FewKriging(Method):
         """Return an evaluation for every four players, but the two ends and two more at least."""
         return max(4, -(-game.players // MAX_PLAYERS_PER_EVALUATION))
 
-    def errors_from(self, game: GameInfo) -> int:
-        """Return the coalitions of a player alone, and without it, for each player."""
-        return min(2 + 2 * game.players, 1 << game.players)
-
     def screening(self, _game: GameInfo) -> Screening:
         """Return the screening by how far each player's inputs are from the background's."""
         return Screening("distance", None)

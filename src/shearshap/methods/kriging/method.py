@@ -77,13 +77,12 @@ class Kriging(Method):
         return min(few, 1 << game.players)
 
     def errors_from(self, game: GameInfo) -> int:
-        """Return the coalitions of a player alone, and without it, for each player."""
-        return min(2 + 2 * game.players, 1 << game.players)
+        """Return what is enough not to need the method for few coalitions, which has no errors."""
+        return _enough(game.players)
 
     def select_method(self, players: int, coalitions: int, *, stops: bool) -> Method:  # noqa: ARG002
         """Return this method, or the one for budgets that do not hold a pair for each player."""
-        enough = coalitions >= min(min_in_pairs(players), 1 << players)
-        return self if enough or self.semivalue != SHAPLEY else FewKriging()
+        return self if coalitions >= _enough(players) or self.semivalue != SHAPLEY else FewKriging()
 
     def within(self, has_time: Callable[[], bool]) -> "Kriging":
         """Return the method that selects pairs as long as there is time."""
@@ -248,6 +247,11 @@ def check_calibration(calibration: Calibration | None, players: int) -> None:
 def min_in_pairs(players: int) -> int:
     """Return the two ends, and a complement pair for each player."""
     return 2 + 2 * players
+
+
+def _enough(players: int) -> int:
+    """Return the coalitions that hold a pair for each player, or all there are."""
+    return min(min_in_pairs(players), 1 << players)
 
 
 def _pairs(coalitions: Tensor) -> int:
