@@ -12,12 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from clock import Watch
 from games import Bools, Floats
 from laws import SEEDS, few
 from peer_library import peer
 from shearshap import Auto, BudgetError, Explainer, Explanation, Kriging, ShearWarning
 from shearshap.engine.backgrounds import average
 from shearshap.engine.loop import Clock
+from shearshap.methods.base import Estimate
+from shearshap.methods.kriging.method import ComplementPairs
 from shearshap.result.explanation import spent_evaluations
 
 P = 8
@@ -257,6 +260,76 @@ def test_a_round_that_the_deadline_cuts_is_dropped(monkeypatch: pytest.MonkeyPat
         cut = explainer(ROWS[:1], deadline=deadline, tol=NEVER, budget=BUDGETS[-1])
     assert OVERHEAD + first.evaluations + 16 < model.asked < OVERHEAD + first.evaluations + 40
     _assert_rows_are_of(cut, first, np.array([True]))
+
+
+# Kriging whose equations take the time
+
+SOLVED = np.random.default_rng(8).normal(size=(43, 8))  #: 40 background rows and 3 others
+
+
+def solved_in(watch: Watch, monkeypatch: pytest.MonkeyPatch, steep_from: float = np.inf) -> None:
+    """Let the equations of a pair take 5 ms for 32 coalitions, and four times that for 64.
+
+    From a number of coalitions on they take twenty times as long.
+    """
+    estimate = ComplementPairs.estimate
+
+    def slow_estimate(self: ComplementPairs, values: torch.Tensor) -> Estimate:
+        pairs, coalitions, _ = values.shape
+        steep = 20 if coalitions >= steep_from else 1
+        watch.now += steep * 0.005 * pairs * (coalitions / 32) ** 2
+        return estimate(self, values)
+
+    monkeypatch.setattr(ComplementPairs, "estimate", slow_estimate)
+
+
+@pytest.mark.filterwarnings("ignore:the deadline of", "ignore:.*did not reach tol")
+@pytest.mark.parametrize("budget", [5_000, 7_000, 9_900])
+@pytest.mark.parametrize("tol", [None, NEVER])
+def test_a_deadline_is_kept_while_equations_are_solved(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch, tol: float | None, budget: int
+) -> None:
+    """A row takes 2 s or more; in stages or rounds of few coalitions, a fraction of a second."""
+    solved_in(watch, monkeypatch)
+    explainer = Explainer(function, SOLVED[:40], method="kriging")
+    started = watch.now
+    part = explainer(SOLVED[[40]], budget=budget, tol=tol, deadline=1.0)
+    assert watch.now - started <= 1.1
+    assert part.evaluations >= 1 + 40 * 16
+    assert part.standard_errors is not None
+    np.testing.assert_allclose(part.gap, 0, atol=1e-9)
+    assert "it has fewer evaluations than the budget allows" in part.notes[0]
+    whole = Explainer(function, SOLVED[:40], method="exact")(SOLVED[[40]], budget=40 << 8)
+    np.testing.assert_allclose(part.values, whole.values, atol=0.1)
+
+
+@pytest.mark.filterwarnings("ignore:the deadline of", "ignore:.*did not reach tol")
+def test_a_round_ends_between_designs_at_the_deadline(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody could know that its equations take so long: the round before counts."""
+    explainer = Explainer(function, SOLVED[:40], method="kriging")
+    first = explainer(SOLVED[[40]], budget=1 + 40 * 16, tol=NEVER)
+    explainer(SOLVED[[40]], budget=1 + 40 * 48, tol=NEVER)  # its pairs are selected by now
+    solved_in(watch, monkeypatch, steep_from=34)
+    started = watch.now
+    cut = explainer(SOLVED[[40]], budget=1 + 40 * 48, tol=NEVER, deadline=2.0)
+    assert watch.now - started <= 2.0 + 20 * 0.005 * 5 * (34 / 32) ** 2  # one of eight designs
+    _assert_rows_are_of(cut, first, np.array([True]))
+
+
+def test_a_deadline_that_does_not_come_changes_nothing(watch: Watch) -> None:
+    started = watch.now
+    explainer = Explainer(function, SOLVED[:40], method="kriging")
+    whole = explainer(SOLVED[40:], budget=4_000)
+    calibrated = replace(explainer, method=Kriging(whole.calibration))
+    timed = calibrated(SOLVED[40:], budget=4_000, deadline=9.0)
+    _assert_rows_are_of(timed, whole, np.ones(3, bool))
+    assert watch.now - started < 1.0
+
+
+def function(x: Floats) -> Floats:
+    return np.asarray(np.tanh(x[:, 0] * x[:, 1]) + np.sin(x[:, 2:].sum(axis=1)))
 
 
 def test_a_prepared_explainer_gives_the_same_answers() -> None:

@@ -30,7 +30,6 @@ means counts, if that is larger.
 Letters: r rows, b background rows, n of them drawn, p players, k outputs.
 """
 
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isqrt
@@ -199,7 +198,8 @@ class BackgroundPlans(Plans):
                 method=method,
                 budget=self.rounds[number] + 2,
                 tol=None,
-                deadline=None,
+                # a single round ends with the deadline, after any stage of each design
+                deadline=run.deadline if len(self.rounds) == 1 else None,
                 seed=int(seed),
             )
             self._parts[number, design] = Plans(self._game, own)
@@ -375,9 +375,9 @@ class BackgroundSampling(Sampling):
             ends = CoalitionValues(torch.stack((others, own), dim=1), base.single)
             pairs = PairedGame.of(game, members, ends)
             solver = Sampling(pairs, plans.requested, plans=plans.part(number, design))
-            own_clock = copy(clock)
-            own_clock.done = 0  # of the pairs
-            own_clock.cut = False
+            if number and not clock.has_time():
+                raise OutOfTime(values[:0])
+            own_clock = clock.part(plans.designs - design if len(plans.rounds) == 1 else 1)
             try:
                 part = solver.explain(slice(0, pairs.rows), ResultBuffer(None), own_clock)
             except STOPS as error:

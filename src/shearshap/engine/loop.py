@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from importlib.util import find_spec
 from math import inf
@@ -141,6 +142,7 @@ class Clock:
         self.done = 0  #: rows
         self.stopped = False  #: whether rows were left out for want of time
         self.cut = False  #: whether rows have fewer evaluations for want of time
+        self._whole = self  #: the clock that this is a part of
         self._started = self.now()
         self._rows_a_second = 0.0  #: of the last block
 
@@ -153,6 +155,19 @@ class Clock:
     def left(self) -> float:
         """The seconds that are left."""
         return inf if self.deadline is None else self._started + self.deadline - self.now()
+
+    def part(self, count: int) -> "Clock":
+        """Return the clock of one of so many equal parts of the time left, with no rows done.
+
+        Stages end with the part, and calls of the model with the whole.
+        """
+        part = copy(self)
+        part.done = 0
+        part.cut = False
+        if self.deadline is not None:
+            left = self.left
+            part.deadline = self.deadline - left + left / count
+        return part
 
     def has_time(self) -> bool:
         """Return whether the deadline is still to come."""
@@ -193,7 +208,7 @@ class Clock:
         """Let batches of a game end with the deadline, and take a part of the time at most."""
         if self.deadline is None:
             return
-        batch.has_time = self.has_time
+        batch.has_time = self._whole.has_time
         if batch.pace is not None:
             batch.pace.seconds = min(batch.pace.seconds, self.deadline / BATCHES_A_DEADLINE)
 
