@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 from peer_library import peer
+from shearshap_lab.runner import THREADS
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., str]
@@ -52,3 +54,21 @@ def test_the_throughput_benchmark_puts_us_beside_the_peers(run: Run) -> None:
         "shapiq KernelSHAP",
     ]
     assert all(180 <= int(evaluations) <= 212 for _, evaluations in rows)
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_defaults_measures_all_three(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("shap", "shapiq"):
+        peer(name)
+    for variable in THREADS:  # otherwise it starts itself again
+        monkeypatch.setenv(variable, "1")
+    pairs = ("--quick", "--pairs", "iris, Gaussian process")
+    with threadpool_limits(1):  # the same for libraries that are loaded
+        table = run("benchmarks/defaults.py", *pairs, "--out", str(tmp_path))
+    line = r"^\| iris, Gaussian process \| 4 \| (\w+) \| (\S+) ±"
+    errors = {name: float(error) for name, error in re.findall(line, table, flags=re.MULTILINE)}
+    assert list(errors) == ["shearshap", "shap", "shapiq"]
+    assert max(errors.values()) < 1e-6  # four features: all are exact
+    assert re.search(r"^\| shap \| both exact \| 1 \|", table, flags=re.MULTILINE)
