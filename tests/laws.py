@@ -171,6 +171,59 @@ class OffOnce:
         return values
 
 
+def what_has_no_error_is_proved(method: Method) -> None:
+    """Values that are called exact, or have a standard error of 0, are the Shapley values.
+
+    Games that jump where hardly any coalition is, and budgets from few coalitions to all.
+    """
+    for players in (3, 5, 7):
+        for name, table in rare_games(players).items():
+            check_claims(method, table, name)
+
+
+def check_claims(method: Method, table: Floats, name: str) -> None:
+    """Check what a method says of a game, at budgets from few coalitions to all."""
+    players = len(table).bit_length() - 1
+    every = 1 << players
+    exact = exact_shares(table)
+    size = float(np.ptp(table)) or 1.0
+    for budget in sorted({2 * players + 2, 4 * players + 2, every - 2, every}):
+        try:
+            with quiet():
+                answer = explain_game(
+                    table_game(table), players=players, budget=budget, method=method
+                )
+        except BudgetError:
+            continue
+        claimed = np.full(players, "exact" in answer.method)
+        if answer.standard_errors is not None:
+            claimed |= answer.standard_errors[0] < 1e-12 * size
+        error = np.abs(answer.values[0] - exact)
+        assert (error[claimed] < 1e-9 * size).all(), (name, players, budget)
+
+
+def rare_games(players: int) -> dict[str, Floats]:
+    """Tables of games that are constant but for jumps, or that all players make together."""
+    index = np.arange(1 << players)
+    present = index[:, None] >> np.arange(players) & 1
+    size = present.sum(axis=1)
+    triple = (1 << 0) | (1 << players // 2) | (1 << players - 1)
+    return {
+        "one triple": (index == triple) * 1.0,
+        "one of half the players": (index == (1 << players // 2) - 1) * 1.0,
+        "a triple and more": (index & triple == triple) * 1.0,
+        "all players": (size == players) * 1.0,
+        "any player": (size > 0) * 1.0,
+        "one player": present[:, 0] * 1.0,
+        "parity": (size % 2) * 1.0,
+        "product of signs": np.prod(2.0 * present - 1, axis=1),
+        "majority": (2 * size > players) * 1.0,
+        "middle sizes": (size == players // 2) * 1.0,
+        "clipped": np.clip(present @ np.linspace(-1, 2, players), 0.0, 0.5),
+        "constant": np.full(1 << players, 3.0),
+    }
+
+
 # Over seeds
 
 
@@ -424,6 +477,7 @@ LAWS = (
     Law(a_player_that_never_matters_gets_nothing, promise="null-player"),
     Law(base_value_and_prediction_are_the_games),
     Law(every_coalition_value_counts),
+    Law(what_has_no_error_is_proved),
     Law(the_mean_over_seeds_is_the_shapley_value, promise="unbiased"),
     Law(players_that_are_alike_have_alike_values),
     Law(the_same_seed_gives_the_same_values_and_another_seed_others),
