@@ -1,5 +1,7 @@
 """Every method keeps its laws, which are in laws.py: a wrong weight anywhere breaks one of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from _pytest.mark import ParameterSet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from games import random_table, shapley_by_permutations, smooth_table, table_game
+from games import Floats, random_table, shapley_by_permutations, smooth_table, table_game
 from laws import (
     LAWS,
     SEEDS,
@@ -18,9 +20,10 @@ from laws import (
     laws_of,
     outputs_come_together_at_no_extra_evaluations,
     players_that_are_alike_have_alike_values,
+    quiet,
     the_mean_over_seeds_is_the_shapley_value,
 )
-from shearshap import METHODS, Shear, explain, explain_game
+from shearshap import METHODS, BudgetError, Explainer, Shear, explain, explain_game
 
 
 def _kept() -> list[ParameterSet]:
@@ -76,6 +79,34 @@ def test_a_game_that_looks_additive_is_not_known_to_be(name: str) -> None:
     table = (index[:, None] >> np.arange(6) & 1) @ np.linspace(-1, 2, 6)
     for place in (7, 25, 44, 50):
         check_claims(METHODS[name], table + (index == place), f"coalition {place}")
+
+
+@pytest.mark.parametrize("rows", [3, 12])
+@pytest.mark.parametrize("name", METHODS)
+def test_background_rows_that_are_not_drawn_are_not_known(name: str, rows: int) -> None:
+    """Those that were drawn are alike: three groups of features, with all their coalitions."""
+    background = np.zeros((rows, 6))
+    background[rows // 2, 2] = 1.0
+
+    def rare(x: Floats) -> Floats:
+        return np.where((x[:, 0] + x[:, 1] > 0) & (x[:, 2] > 0), 1.0, 0.0)
+
+    ones = np.ones((1, 6))
+    groups = {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
+    explainer = Explainer(rare, background, groups=groups)
+    exact = replace(explainer, method="exact")(ones, budget=8 * rows)
+    for seed in range(4):
+        for budget in (8, 14, 20, 26):
+            with quiet():
+                try:
+                    answer = replace(explainer, method=name, seed=seed)(ones, budget=budget)
+                except BudgetError:
+                    continue
+            if answer.standard_errors is not None:
+                known = answer.standard_errors[0] < 1e-12
+                np.testing.assert_allclose(
+                    answer.values[0, known], exact.values[0, known], atol=1e-9
+                )
 
 
 def test_every_law_is_about_several_methods() -> None:

@@ -59,6 +59,7 @@ from shearshap.games.paired import PairedGame
 from shearshap.methods import Auto, Exact, Kriging, Permutation, name_of
 from shearshap.methods.kernel import KernelMethod
 from shearshap.methods.kriging import Calibration
+from shearshap.methods.standard_errors import ROUNDING
 from shearshap.result.explanation import Explanation
 
 MAX_DESIGNS = 32
@@ -284,7 +285,8 @@ class BackgroundSampling(Sampling):
         answer = self._answer(game, predictions, clock)
         active = game.active_players()
         if active is not None and answer.errors is not None:
-            answer.errors *= active[:, :, None]  # the value 0 of a null player is known
+            # the value 0 of a null player is known
+            answer.errors = torch.where(active[:, :, None], answer.errors, 0.0)
         fields = {"values": answer.values, "base_values": base_values, "predictions": predictions}
         notes = [] if self.note is None or self.plans.exact else [self.note]
         if answer.errors is None:
@@ -497,6 +499,12 @@ def average(
         mean = mean + slope * (base.mean(dim=0) - own.mean(dim=0))
 
     of_draws = spread / units
+    if known_part < 1:
+        # draws that are all alike say nothing about the others
+        alike = independent.amax(dim=1) - independent.amin(dim=1)
+        rounding = ROUNDING * independent.abs().amax(dim=1)
+        is_alike = (alike <= rounding).all(dim=1, keepdim=True)
+        of_draws = torch.where(is_alike, inf, of_draws)
     if not all_there_are and 1 < designs < units:
         groups = torch.stack([independent[:, at::designs].mean(dim=1) for at in range(designs)])
         of_draws = torch.maximum(of_draws, groups.var(dim=0) / designs)
