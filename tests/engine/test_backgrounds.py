@@ -171,7 +171,7 @@ def test_rows_stop_at_the_first_round_that_reaches_the_tolerance(method: str) ->
         explainer = replace(explainer, method=Kriging(first.calibration))
     third = explainer(rows, tol=NEVER, budget=BUDGETS[2])  # by then all have errors
     assert third.standard_errors is not None
-    tol = float(np.median(third.standard_errors.max(axis=1)))
+    tol = 1.5 * float(np.median(third.standard_errors.max(axis=1)))
 
     stopped = np.zeros(len(rows), dtype=bool)
     before = first
@@ -181,8 +181,11 @@ def test_rows_stop_at_the_first_round_that_reaches_the_tolerance(method: str) ->
         _assert_rows_are_of(answer, every, ~stopped)
         _assert_rows_are_of(answer, before, stopped)
         errors = np.inf if answer.standard_errors is None else answer.standard_errors.max(axis=1)
-        stopped = np.broadcast_to(errors <= tol, len(rows))
-        np.testing.assert_array_equal(answer.converged, stopped)
+        assert answer.converged is not None
+        stopped = answer.converged
+        errors = np.broadcast_to(errors, len(rows))
+        assert (errors[stopped] <= tol).all()
+        assert (errors[~stopped] > 0.4 * tol).all()  # all errors count, and Student's t
         before = answer
     assert stopped.any()
     assert before.row_evaluations is not None

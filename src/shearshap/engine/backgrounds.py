@@ -59,7 +59,7 @@ from shearshap.games.paired import PairedGame
 from shearshap.methods import Auto, Exact, Kriging, Permutation, name_of
 from shearshap.methods.kernel import KernelMethod
 from shearshap.methods.kriging import Calibration
-from shearshap.methods.standard_errors import ROUNDING
+from shearshap.methods.standard_errors import ROUNDING, within
 from shearshap.result.explanation import Explanation
 
 MAX_DESIGNS = 32
@@ -426,10 +426,10 @@ class _Answer:
     derivative_passes: int
 
     def converged(self, tol: float | None) -> Tensor:
-        """Return which rows have all their standard errors at most at the tolerance, (r,)."""
-        if self.errors is None or self.degrees_of_freedom < MIN_DEGREES_OF_FREEDOM:
+        """Return which rows have standard errors within the tolerance, (r,)."""
+        if tol is None or self.errors is None or self.degrees_of_freedom < MIN_DEGREES_OF_FREEDOM:
             return torch.zeros(len(self.values), dtype=torch.bool)
-        return (self.errors.flatten(1).amax(dim=1) <= (tol or 0.0)).cpu()
+        return within(self.errors, self.degrees_of_freedom, tol).cpu()
 
     def replace_rows(self, rows: Tensor, later: "_Answer") -> None:
         """Take the values of a later round for some rows; what was spent adds up."""

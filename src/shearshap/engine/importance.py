@@ -50,6 +50,7 @@ from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.loss import LabelledLoss, Loss
 from shearshap.games.marginal import CHECKED_ROWS, ModelGame
 from shearshap.methods import Permutation
+from shearshap.methods.standard_errors import within
 from shearshap.models import Form, Output, Scale
 from shearshap.result.importance import Floats, LossImportance, student_quantile
 
@@ -322,13 +323,14 @@ class _Sampled:
         return _Estimate(values, np.sqrt(of_blocks), np.sqrt(variance), reliable)
 
     def within(self, tol: float | None) -> bool:
-        """Return whether all standard errors are below the tolerance.
+        """Return whether the standard errors are within the tolerance.
 
         Without one, it is the part of them that more evaluations would reduce.
         """
         made = self._estimate()
         if tol is not None:
-            return bool((made.errors <= tol).all())
+            errors = torch.from_numpy(made.errors)[None]
+            return bool(within(errors, float(np.min(made.freedom)), tol))
         span = np.ptp([0.0, *made.values])
         return bool((made.of_draws <= DEFAULT_TOLERANCE * span).all())
 

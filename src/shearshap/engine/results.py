@@ -31,7 +31,7 @@ from shearshap.interactions.cross import derivative_cross
 from shearshap.interactions.indices import interaction_fields
 from shearshap.methods import Exact, name_of
 from shearshap.methods.base import Design, Estimate
-from shearshap.methods.standard_errors import all_alike
+from shearshap.methods.standard_errors import all_alike, within
 from shearshap.models.base import Outputs, all_finite
 from shearshap.result.axes import declared
 from shearshap.result.explanation import Explanation, join
@@ -92,16 +92,16 @@ class StageEstimate:
         return cls(rows, design, values, evaluations, estimate, alike, before)
 
     def converged(self, tol: float | None) -> Tensor:
-        """Return which rows have all their standard errors at most at the tolerance, (r,).
+        """Return which rows have standard errors within the tolerance, (r,).
 
         If standard errors rest on what the method assumes of the game, no value may have moved
         by more than twice the tolerance since the stage before either.
         """
         errors = self.estimate.standard_errors
-        too_few_draws = self.estimate.degrees_of_freedom < MIN_DEGREES_OF_FREEDOM
-        if tol is None or errors is None or too_few_draws:
+        freedom = self.estimate.degrees_of_freedom
+        if tol is None or errors is None or freedom < MIN_DEGREES_OF_FREEDOM:
             return torch.zeros_like(self.rows, dtype=torch.bool)
-        small = errors.flatten(1).amax(dim=1) <= tol
+        small = within(errors, freedom, tol)
         if not self.design.wants_agreement:
             return small
         if self.before is None:
@@ -251,8 +251,8 @@ def _joined(fields: dict[str, Tensor], parts: int, tol: float | None) -> dict[st
         if errors in joined:
             spread = by_part[name].var(dim=-1) / parts
             joined[errors] = (joined[errors].square() + spread).sqrt()
-    small = joined["standard_errors"].flatten(1).amax(dim=1) <= (tol or 0.0)
     freedom = fields["degrees_of_freedom"].clamp_max(parts - 1)
+    small = within(joined["standard_errors"], freedom, tol or 0.0)
     return fields | joined | {"converged": small, "degrees_of_freedom": freedom}
 
 

@@ -6,10 +6,10 @@ everything seen, and decide elsewhere. So a jump that was not seen in n observat
 chance of 1 / (n + 2), by Laplace's rule of succession.
 """
 
-from math import sqrt
+from math import erfc, sqrt
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 MIN_DRAWS = 4
 """The smallest number of draws that have standard errors.
@@ -19,6 +19,9 @@ Fewer lie close together by chance too often, even with Student's t.
 
 PRIOR_DRAWS = 4
 """Draws that the mean variance of all players counts for, beside a player's own."""
+
+CHANCE = erfc(sqrt(2))  #: that a normal number is off by more than two standard errors: 4.6 %
+MAX_FREEDOM = 1e9  #: degrees of freedom beyond which Student's t is normal
 
 TIED = 1e-9  #: of the range: values closer than this are of one level
 ROUNDING = 8 * torch.finfo(torch.float64).eps  #: of the largest value: what sums may be off
@@ -62,6 +65,26 @@ def moderated(variance: Tensor, freedom: int) -> Tensor:
     return variance + PRIOR_DRAWS / (PRIOR_DRAWS + freedom) * missing
 
 
+# Rows that may stop
+
+
+def within(errors: Tensor, freedom: float | Tensor, tol: float) -> Tensor:
+    """Return which rows have standard errors (r, ...) small enough for a tolerance, (r,) of bool.
+
+    The chances that a value is off by more than twice the tolerance, by Student's t of some freedom
+    (r,), add up to at most the chance that a single normal one has whose error is the tolerance:
+
+        sum_i P(|t| > 2 tol / se_i)  <=  P(|z| > 2)
+
+    By how much all errors are below the tolerance then depends on how many come close to it.
+    """
+    freedom = torch.as_tensor(freedom, device=errors.device).clamp_max(MAX_FREEDOM).reshape(-1, 1)
+    t = 2 * tol / errors.flatten(1)
+    # Wallace (1959): this z has about the same chance as t
+    z = (freedom * (t.square() / freedom).log1p()).sqrt() * (8 * freedom + 1) / (8 * freedom + 3)
+    return torch.special.erfc(z / sqrt(2)).sum(dim=1) <= CHANCE
+
+
 # Games that jump
 
 
@@ -81,6 +104,23 @@ def possible_jumps(values: Tensor, players: int) -> Tensor:
     if few.any():
         jumps[few] = by_game[few].sort(1).values.diff(dim=1).amax(1)
     return jumps.reshape(rows, 1, outputs)
+
+
+def unseen_sizes_variance(values: Tensor, sizes: Tensor, jumps: Tensor, players: int) -> Tensor:
+    """Return the variance of Shapley values that sizes without a coalition leave, (n,).
+
+    The values (n, c) are those of coalitions of sizes (c,), and the games jump by (n,). If the mean
+    value rises between two sizes that were seen, d steps apart, the players that join at one of
+    these d steps get it, and nothing tells which. A rise is at most one jump here:
+
+        sum over neighbouring sizes of  rise^2 (d^2 - 1) / (12 p^2)
+    """
+    seen, places = sizes.unique(return_inverse=True)
+    of_size = nn.functional.one_hot(places, len(seen)).to(values.dtype)
+    rises = (values @ (of_size / of_size.sum(0))).diff(dim=1).abs()
+    steps = seen.diff().to(values.dtype)
+    hidden = torch.minimum(rises, jumps[:, None]) / players
+    return hidden.square() @ (steps.square() - 1) / 12
 
 
 def all_alike(values: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from shearshap.methods.kriging.kernel import Covariance
 from shearshap.methods.kriging.pairs import OddEven, inner_pairs
-from shearshap.methods.standard_errors import possible_jumps, unseen_variance
+from shearshap.methods.standard_errors import possible_jumps, unseen_sizes_variance, unseen_variance
 
 # The largest residual, as a part of the range of a game's values: errors count from the first
 # number on, and in full from the second on.
@@ -323,7 +323,8 @@ def left_out(
 def standard_errors(parts: OddEven, answer: Answer, inflation: float) -> Tensor:
     """Return the standard errors of the Shapley values of r rows, (r, k, p).
 
-    If a game jumps, they count what the process does not expect:
+    If a game jumps, they count what the process does not expect: values at other coalitions of the
+    sizes that were seen, and at other sizes.
 
         error^2 = (inflation deviation)^2 + rough variance.
     """
@@ -331,13 +332,18 @@ def standard_errors(parts: OddEven, answer: Answer, inflation: float) -> Tensor:
     shape = answer.max_residual.shape
     rough = _roughness(values, answer.max_residual).square() * answer.rough_variance
 
-    # One side of a pair may jump.
     players = parts.signs.shape[1]
-    jumps = possible_jumps(values[..., None], players).reshape(shape) / 2
-    pairs = int(inner_pairs(parts.signs).sum())
-    unseen = unseen_variance(pairs) * jumps.square() * answer.unit_variance
-    jumping = torch.maximum(answer.rough_variance, unseen)
-    rough = torch.where(jumps > 0, jumping, rough)
+    jumps = possible_jumps(values[..., None], players)
+    if jumps.any():
+        sizes = (parts.signs > 0).sum(1)
+        sizes = torch.cat([sizes, players - sizes])
+        between = unseen_sizes_variance(values, sizes, jumps.flatten(), players).reshape(shape)
+        # one side of a pair may jump
+        half = jumps.reshape(shape) / 2
+        pairs = int(inner_pairs(parts.signs).sum())
+        unseen = unseen_variance(pairs) * half.square() * answer.unit_variance
+        jumping = torch.maximum(answer.rough_variance, torch.maximum(unseen, between))
+        rough = torch.where(half > 0, jumping, rough)
     return (inflation**2 * answer.scale * answer.variance + rough).sqrt()
 
 
