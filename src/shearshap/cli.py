@@ -297,7 +297,7 @@ class RowOptions(SharedOptions):
         float | None,
         PRECISION(
             metavar="X",
-            help="Stop a row once all its standard errors are below this.",
+            help="Stop a row once its standard errors are safely below this.",
             show_default="use the whole budget",
         ),
     ] = None
@@ -588,7 +588,7 @@ def importance(
         float | None,
         PRECISION(
             metavar="X",
-            help="Stop once all standard errors are below this.",
+            help="Stop once the standard errors are safely below this.",
             show_default="2.5 % of the range of the values",
         ),
     ] = None,

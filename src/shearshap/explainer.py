@@ -216,8 +216,9 @@ class Explainer(Options):
             evaluations that check the model are not included: see `Explanation.check_evaluations`.
             `max_evals` is shap's name for the budget, and its "auto" is None.
         tol
-            Spend evaluations on a row only until all its standard errors are below this tolerance;
-            see `Explanation.converged`. Without a budget, a row gets up to 8,192 coalitions, or
+            Spend evaluations on a row only until its standard errors are below this tolerance, by
+            so much that it is unlikely (below 5 %) that any of its values is off by more than twice
+            the tolerance; see `Explanation.converged`. Without a budget, a row gets up to 8,192 coalitions, or
             four times the default if that is more. A warning, which is also in `Explanation.notes`,
             says how many rows did not reach the tolerance.
         interactions

@@ -144,7 +144,7 @@ class Run:
 
     method: Method
     budget: int | None = None  #: model evaluations for one row; None: `default_budget`
-    tol: float | None = None  #: stop at a row once all its standard errors are at most this
+    tol: float | None = None  #: stop at a row once its errors are within this
     seed: int = 0
     order: int = 1  #: of the index that is asked for: 1 values, 2 pairwise interactions too, ...
     interaction_index: InteractionName = "k-SII"

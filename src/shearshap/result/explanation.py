@@ -136,7 +136,8 @@ class Explanation:
     row_evaluations: NDArray[np.int64] | None = field(
         default=None, metadata=axes("r", absent=spent_evaluations)
     )
-    #: (r,) whether a row's standard errors reached `tol`; None without `tol`
+    #: (r,) whether a row's standard errors reached `tol`, so that it is unlikely (below 5 %) that
+    #: any of its values is off by more than twice as much; None without `tol`
     converged: NDArray[np.bool_] | None = field(default=None, metadata=axes("r"))
     #: (r, p, p) or (r, p, p, k): `interaction_index` of pairs; on the diagonal that of single
     #: features, for k-SII their main effects
