@@ -37,15 +37,15 @@ SAMPLES = (10, 25, 100)  #: of each of shapiq's coalitions
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
 
 
-def parameters() -> dict[str, Floats]:
+def parameters(width: int = WIDTH, seed: int = 0) -> dict[str, Floats]:
     """Return the numbers of the models, and the covariance of rows."""
-    rng = np.random.default_rng(0)
-    places = np.arange(WIDTH)
-    roots = rng.normal(size=(WIDTH, WIDTH)) / WIDTH
-    pairs = [rng.choice(WIDTH, 2, replace=False) for _ in range(TERMS)]
+    rng = np.random.default_rng(seed)
+    places = np.arange(width)
+    roots = rng.normal(size=(width, width)) / width
+    pairs = [rng.choice(width, 2, replace=False) for _ in range(TERMS)]
     return {
         "covariance": 0.7 ** np.abs(places[:, None] - places),
-        "slopes": rng.normal(size=WIDTH),
+        "slopes": rng.normal(size=width),
         "squares": roots + roots.T,
         "columns": np.array(pairs).T.astype(np.float64),
         "limits": rng.normal(0, 0.7, size=(2, TERMS)),
@@ -76,18 +76,19 @@ def conditional_values(
 ) -> Floats:
     """Return the Shapley values (r, d) of rows whose normal scores are (r, d), by definition."""
     cov = numbers["covariance"]
-    table = np.empty((1 << WIDTH, len(scores)))
-    for coalition in range(1 << WIDTH):
-        present = [column for column in range(WIDTH) if coalition >> column & 1]
+    width = len(cov)
+    table = np.empty((1 << width, len(scores)))
+    for coalition in range(1 << width):
+        present = [column for column in range(width) if coalition >> column & 1]
         gain = cov[:, present] @ np.linalg.inv(cov[np.ix_(present, present)])
         left = cov - gain @ cov[present]
         table[coalition] = _mean(name, numbers, is_exponential, scores[:, present] @ gain.T, left)
-    values = np.zeros((len(scores), WIDTH))
-    for player in range(WIDTH):
-        for coalition in range(1 << WIDTH):
+    values = np.zeros((len(scores), width))
+    for player in range(width):
+        for coalition in range(1 << width):
             if not coalition >> player & 1:
                 size = coalition.bit_count()
-                weight = factorial(size) * factorial(WIDTH - size - 1) / factorial(WIDTH)
+                weight = factorial(size) * factorial(width - size - 1) / factorial(width)
                 values[:, player] += weight * (table[coalition | 1 << player] - table[coalition])
     return values
 

@@ -218,9 +218,9 @@ class Explainer(Options):
         tol
             Spend evaluations on a row only until its standard errors are below this tolerance, by
             so much that it is unlikely (below 5 %) that any of its values is off by more than twice
-            the tolerance; see `Explanation.converged`. Without a budget, a row gets up to 8,192 coalitions, or
-            four times the default if that is more. A warning, which is also in `Explanation.notes`,
-            says how many rows did not reach the tolerance.
+            the tolerance; see `Explanation.converged`. Without a budget, a row gets up to 8,192
+            coalitions, or four times the default if that is more. A warning, which is also in
+            `Explanation.notes`, says how many rows did not reach the tolerance.
         interactions
             Whether to estimate pairwise interactions, with standard errors, and cross-contributions
             within the same budget. A number from 3 on is the largest size of the sets of features:

@@ -540,7 +540,8 @@ def f(frame):
         child = os.fork()
         if not child:  # it ends by the signal, and keeps nothing
             signal.raise_signal(signal.SIGTERM)
-        pathlib.Path("begun").write_text(str(os.waitpid(child, 0)[1]))
+        pathlib.Path("beginning").write_text(str(os.waitpid(child, 0)[1]))
+        os.rename("beginning", "begun")  # which then has its text
         time.sleep(600)
     return frame["a"] * frame["b"]
 """)

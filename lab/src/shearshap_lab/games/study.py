@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from shearshap import METHODS, BudgetError, Explanation, explain_game
+from shearshap.result.explanation import spent_evaluations
 from shearshap_lab.games.models import MODELS, ROWS, has, make, make_rows
 from shearshap_lab.games.tables import Floats, Game, read_table
 
@@ -95,7 +96,10 @@ def record(answer: Explanation | None, subject: Subject, tol: float | None) -> d
     phi = subject.phi
     if tol is not None:
         return {"rows": len(phi), **_stopped(answer, phi, tol)}
-    counts = {"values": phi.size, "known": 0, "held": 0, "widths": [], "error": np.nan}
+    counts = {
+        "values": phi.size, "known": 0, "held": 0, "widths": [], "error": np.nan,
+        "standard errors": 0.0, "errors": 0.0,
+    }  # fmt: skip
     if answer is None:
         return counts
     counts |= {"error": relative_error(answer.values, subject)}
@@ -119,7 +123,11 @@ def top_found(values: Floats, phi: Floats) -> float:
 
 
 def _held(answer: Explanation, subject: Subject) -> dict[str, Any]:
-    """Return how many values have an interval, how many of these it holds, and the widths."""
+    """Return how many values have an interval, how many of these it holds, and the widths.
+
+    Beside them the sums, over the game's scale, of standard errors and of absolute errors, of
+    values with an interval that are not right.
+    """
     lower, upper = answer.interval(0.95)
     known = np.isfinite(lower) & np.isfinite(upper)
     slack = RIGHT * subject.scale[:, None]
@@ -127,13 +135,24 @@ def _held(answer: Explanation, subject: Subject) -> dict[str, Any]:
     with np.errstate(divide="ignore", invalid="ignore"):
         widths = (upper - lower) / np.abs(subject.phi).mean(axis=1, keepdims=True)
     counts = {"known": int(known.sum()), "held": int(inside.sum())}
-    return {**counts, "widths": widths[known].tolist()}
+    errors = np.abs(answer.values - subject.phi)
+    off = known & (errors > slack)
+    scale = np.where(subject.scale > 0, subject.scale, 1.0)[:, None]
+    sums = {
+        "standard errors": float((answer.standard_errors / scale)[off].sum()),
+        "errors": float((errors / scale)[off].sum()),
+    }
+    return {**counts, **sums, "widths": widths[known].tolist()}
 
 
 def _stopped(answer: Explanation | None, phi: Floats, tol: float) -> dict[str, int]:
-    """Return how many rows converged, and how many of these are wrong by more than 2 tol."""
+    """Return how many rows converged, how many are wrong by more than 2 tol, and what was spent."""
     if answer is None or answer.converged is None:
-        return {"converged": 0, "wrong": 0}
+        return {"converged": 0, "wrong": 0, "spent": 0}
     far = np.abs(answer.values - phi).max(axis=1) > 2 * tol
     wrong = int((answer.converged & far).sum())
-    return {"converged": int(answer.converged.sum()), "wrong": wrong}
+    return {
+        "converged": int(answer.converged.sum()),
+        "wrong": wrong,
+        "spent": int(spent_evaluations(answer).sum()),
+    }
