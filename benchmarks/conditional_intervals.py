@@ -24,7 +24,8 @@ from question_conditional import MODELS, conditional_values, model, parameters
 from setting import Tables, machine
 from shearshap import Conditional, Explainer, Explanation
 from shearshap.games.conditional import covariance
-from shearshap_lab.games.study import Floats, Subject, record
+from shearshap_lab.games.study import Subject, record
+from shearshap_lab.games.tables import Floats
 from shearshap_lab.runner import in_processes
 
 WIDTHS = (5, 8)
@@ -106,7 +107,7 @@ def records_of(case: Case) -> list[dict[str, Any]]:
             "against": against,
             "method": answer.method,
             "evaluations": answer.evaluations,
-            **record(answer, _subject(case.name, exact[against.split(",")[0]]), None),
+            **record(answer, _subject(case.name, exact[against.split(",")[0]], answer), None),
         }
         for budget in BUDGETS
         for against, answer in _answers(explained, train, rng, budget)
@@ -131,6 +132,5 @@ def _answers(
     yield "true, with refits", replace(answer, standard_errors=errors, degrees_of_freedom=freedom)
 
 
-def _subject(name: str, exact: Floats) -> Subject:
-    ranges = np.abs(exact).sum(axis=1)
-    return Subject(name, exact, ranges, Explainer)
+def _subject(name: str, exact: Floats, answer: Explanation) -> Subject:
+    return Subject(name, exact, np.abs(exact).sum(axis=1), lambda: answer)

@@ -82,7 +82,8 @@ def within(errors: Tensor, freedom: float | Tensor, tol: float) -> Tensor:
     t = 2 * tol / errors.flatten(1)
     # Wallace (1959): this z has about the same chance as t
     z = (freedom * (t.square() / freedom).log1p()).sqrt() * (8 * freedom + 1) / (8 * freedom + 3)
-    return torch.special.erfc(z / sqrt(2)).sum(dim=1) <= CHANCE
+    chances: Tensor = torch.special.erfc(z / sqrt(2))
+    return chances.sum(dim=1) <= CHANCE
 
 
 # Games that jump
@@ -120,7 +121,8 @@ def unseen_sizes_variance(values: Tensor, sizes: Tensor, jumps: Tensor, players:
     rises = (values @ (of_size / of_size.sum(0))).diff(dim=1).abs()
     steps = seen.diff().to(values.dtype)
     hidden = torch.minimum(rises, jumps[:, None]) / players
-    return hidden.square() @ (steps.square() - 1) / 12
+    variance: Tensor = hidden.square() @ (steps.square() - 1) / 12
+    return variance
 
 
 def all_alike(values: Tensor) -> Tensor:
