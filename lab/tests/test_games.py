@@ -212,6 +212,7 @@ def test_values_without_an_interval_count_apart() -> None:
     assert (counts["values"], counts["known"], counts["held"]) == (4, 3, 2)
     assert counts["widths"][0] == pytest.approx(2 * 1.959964 * 0.1 / 1.5)
     assert counts["error"] == pytest.approx((0.1 + 1.0 + 0.5) / 4 / 6)
+    assert counts["standard errors"] / counts["errors"] == pytest.approx(0.2 / 1.1)
     assert study.record(None, additive_subject(), None)["known"] == 0
 
 
@@ -219,7 +220,8 @@ def test_values_without_an_interval_count_apart() -> None:
 def test_a_row_is_wrong_if_it_converged_and_is_far_off(converged: bool, wrong: int) -> None:
     given_answer = answer([1.0, 2.0, 3.3, 0.0], [0.1] * 4, converged=converged)
     counts = study.record(given_answer, additive_subject(), 0.1)
-    assert counts == {"rows": 1, "converged": int(converged), "wrong": wrong}
+    spent = given_answer.evaluations
+    assert counts == {"rows": 1, "converged": int(converged), "wrong": wrong, "spent": spent}
     assert study.record(given_answer, additive_subject(), 0.2)["wrong"] == 0
 
 
@@ -250,7 +252,7 @@ def test_a_benchmark_prints_its_table(
     if module is not interactions:
         words += ["--kinds", "maximum", "--players", "6", "--games", "2"]
     if module is intervals:  # without a process: that of `simple` is enough
-        words += ["--methods", "leverage"]
+        words += ["--methods", "leverage", "--no-conditional"]
         monkeypatch.setattr("setting.in_processes", lambda f, work, *_, **__: [*map(f, work)])
     monkeypatch.setattr("sys.argv", ["benchmark", *words])
     module.main()

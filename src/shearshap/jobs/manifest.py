@@ -38,7 +38,7 @@ from shearshap.result.text import counted
 MANIFEST = "_manifest.json"  #: readers of folders of Parquet leave out names with an underscore
 RUN = "_run.json"  #: names the run that writes parts
 FORMAT = 5
-NUMBERS = 2
+NUMBERS = 3
 """Counts the changes after which the same input gives other values; the golden numbers know it."""
 
 MAX_NAMED = 3  #: shards that a message names
