@@ -265,6 +265,18 @@ def test_a_round_that_the_deadline_cuts_is_dropped(monkeypatch: pytest.MonkeyPat
     _assert_rows_are_of(cut, first, np.array([True]))
 
 
+@pytest.mark.filterwarnings("ignore:There are no error bars", "ignore:a regression on")
+@pytest.mark.parametrize("method", ["auto", "kernel", "leverage", "permutation", "shear"])
+def test_a_null_player_has_the_value_0_if_few_background_rows_are_drawn(method: str) -> None:
+    """Its value is equal in all rows; the mean of those drawn is corrected for the others."""
+    rows = np.array([[0, 0, 1, 1, 1, 1], [1, 0, 0, 1, 0, 0], [0, 1, 0, 1, 0, 0.0]])
+    row = np.ones((1, 6))
+    explainer = Explainer(lambda x: x @ np.arange(1.0, 7), rows, method=method)
+    answer = explainer(row, budget=96 if method == "shear" else 62)
+    assert answer.values[0, 3] == 0
+    np.testing.assert_allclose(answer.gap, 0, atol=1e-9)
+
+
 # Kriging whose equations take the time
 
 SOLVED = np.random.default_rng(8).normal(size=(43, 8))  #: 40 background rows and 3 others

@@ -284,9 +284,8 @@ class BackgroundSampling(Sampling):
 
         answer = self._answer(game, predictions, clock)
         active = game.active_players()
-        if active is not None and answer.errors is not None:
-            # the value 0 of a null player is known
-            answer.errors = torch.where(active[:, :, None], answer.errors, 0.0)
+        if active is not None:
+            answer.know_null_players(active[:, :, None])
         fields = {"values": answer.values, "base_values": base_values, "predictions": predictions}
         notes = [] if self.note is None or self.plans.exact else [self.note]
         if answer.errors is None:
@@ -430,6 +429,17 @@ class _Answer:
         if tol is None or self.errors is None or self.degrees_of_freedom < MIN_DEGREES_OF_FREEDOM:
             return torch.zeros(len(self.values), dtype=torch.bool)
         return within(self.errors, self.degrees_of_freedom, tol).cpu()
+
+    def know_null_players(self, active: Tensor) -> None:
+        """Give players that are not active (r, p, 1) the value 0, which is known.
+
+        What a correction for background rows has given them goes to the others.
+        """
+        theirs = torch.where(active, 0.0, self.values).sum(dim=1, keepdim=True)
+        share = theirs / active.sum(dim=1, keepdim=True).clamp_min(1)
+        self.values = torch.where(active, self.values + share, 0.0)
+        if self.errors is not None:
+            self.errors = torch.where(active, self.errors, 0.0)
 
     def replace_rows(self, rows: Tensor, later: "_Answer") -> None:
         """Take the values of a later round for some rows; what was spent adds up."""
