@@ -71,7 +71,9 @@ def computed(pair: Pair, task: Task, evaluations: int) -> Truth:
 
 def of_forest(pair: Pair, task: Task) -> Floats:
     """Return the values (r, p) of a forest's probability of class 1."""
-    explainer = shap.TreeExplainer(pair.forest, task.background, "interventional")
+    explainer = shap.TreeExplainer(
+        pair.forest, task.background, feature_perturbation="interventional"
+    )
     values = np.asarray(explainer.shap_values(task.rows, check_additivity=False))[:, :, 1]
     gained = task.function(task.rows) - task.function(task.background).mean()
     missed = float(np.abs(values.sum(axis=1) - gained).max())
