@@ -22,9 +22,9 @@ error (1.25 if errors are normal).
 
 Time is processor time on one thread, with everything: explainer, values and model; the median of
 three runs if they are short. "Timed rows" says how many of 1,000 rows were explained: as many as
-take 40 s at the rate of 40 rows, and 10 s for peers, which explain one row at a time. The model that
-takes 1 ms does not sleep: each evaluation adds 1 ms to the time. Evaluations are counted in the
-function.
+take 40 s at the rate of 40 rows, and 10 s for peers, which explain one row at a time. The model
+that takes 1 ms does not sleep: each evaluation adds 1 ms to the time. Evaluations are counted in
+the function.
 
 We are "ahead" on a pair if neither error nor time is larger, and "behind" if neither is smaller.
 """
@@ -207,7 +207,7 @@ def line(result: Result, true: Truth) -> list[str]:
         result.pair.name,
         str(result.pair.players),
         result.contestant,
-        f"{result.errors.mean():.2g} ± {deviation:.1g}",
+        f"{result.errors.mean():.3g} ± {deviation:.1g}",
         f"{evaluations:,.0f}" if evaluations >= 1 else "",
         f"{1000 * result.few.seconds:.3g}",
         f"{1000 * result.many.seconds:.3g}",
@@ -275,7 +275,7 @@ def ratios(duels: Sequence[Duel], *, with_errors: bool) -> list[str]:
     return [
         str(len(duels)),
         "" if errors is None else drawn(np.log(errors), lambda each: np.exp(each.mean(-1)), ".2f"),
-        *(drawn(np.log(each), lambda each: np.exp(each.mean(-1)), ".2f") for each in times.T),
+        *(drawn(np.log(each), lambda each: np.exp(each.mean(-1)), ".2g") for each in times.T),
         *(drawn(each, lambda each: each.sum(-1), ".0f") for each in (ahead == 1).T),
         *(drawn(each, lambda each: each.sum(-1), ".0f") for each in (ahead == -1).T),
     ]
