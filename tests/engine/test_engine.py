@@ -404,7 +404,7 @@ def test_rows_that_converged_are_kept_when_the_model_dies() -> None:
 
     def explained(model: Callable[[Floats], Floats]) -> Explanation:
         explainer = Explainer(model, np.zeros(12), method="leverage", batch_size=8)
-        return explainer(rows, budget=1000, tol=1e-6, index=labels)
+        return explainer(rows, budget=1000, tol=0.01, index=labels)
 
     whole = explained(model)
     spent = whole.row_evaluations

@@ -71,7 +71,6 @@ def test_kriging_keeps_its_laws_where_rows_share_kernels(
     law.check(METHODS["kriging"])
 
 
-@pytest.mark.xfail(reason="additive in all that was seen counts as additive", strict=True)
 @pytest.mark.parametrize("name", ["auto", "kernel", "permutation", "permutation-antithetic"])
 def test_a_game_that_looks_additive_is_not_known_to_be(name: str) -> None:
     """It is, but for one coalition, which hardly any budget but all coalitions shows."""

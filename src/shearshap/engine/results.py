@@ -31,7 +31,7 @@ from shearshap.interactions.cross import derivative_cross
 from shearshap.interactions.indices import interaction_fields
 from shearshap.methods import Exact, name_of
 from shearshap.methods.base import Design, Estimate
-from shearshap.methods.standard_errors import all_alike, within
+from shearshap.methods.standard_errors import TIED, all_alike, least_errors, within
 from shearshap.models.base import Outputs, all_finite
 from shearshap.result.axes import declared
 from shearshap.result.explanation import Explanation, join
@@ -80,15 +80,24 @@ class StageEstimate:
     ) -> "StageEstimate":
         """Return the design's estimate for rows, on each of which so much was spent.
 
-        If all values seen are alike, a standard error of 0 would say that the others are too.
+        Standard errors of 0 would say that coalitions that were not seen are like those that were:
+        that all are alike, or that the game is additive everywhere.
         """
         estimate = design.estimate(values)
-        alike = _alike_so_far(design, values)
-        if estimate.standard_errors is None:
-            alike = torch.zeros_like(alike)
-        elif alike.any():
-            errors = torch.where(alike[:, None], inf, estimate.standard_errors)
-            estimate = replace(estimate, standard_errors=errors)
+        errors = estimate.standard_errors
+        if errors is None or design.complete:
+            none = torch.zeros_like(values[:, 0], dtype=torch.bool)
+            return cls(rows, design, values, evaluations, estimate, none, before)
+
+        low, high = values.aminmax(dim=1)
+        least = least_errors(low, high, *design.coalitions.shape[1:])
+        alike = all_alike(low, high)
+        additive = errors.amax(1) <= TIED * least
+        unseen = ~_all_seen(design, (alike | additive).any(dim=1))[:, None]
+        errors = torch.where((additive & unseen)[:, None], least[:, None], errors)
+        alike &= unseen
+        errors = torch.where(alike[:, None], inf, errors)
+        estimate = replace(estimate, standard_errors=errors)
         return cls(rows, design, values, evaluations, estimate, alike, before)
 
     def converged(self, tol: float | None) -> Tensor:
@@ -295,16 +304,17 @@ def with_notes(explanation: Explanation, notes: Iterable[str]) -> Explanation:
     return explanation if every == explanation.notes else replace(explanation, notes=every)
 
 
-def _alike_so_far(design: Design, values: Tensor) -> Tensor:
-    """Return which games of values (r, c, k) show one value, (r, k), and not all coalitions."""
-    alike = all_alike(values)
-    if design.complete:
-        return torch.zeros_like(alike)
-    coalitions = design.coalitions.expand(len(values), -1, -1)
-    for row in alike.any(dim=1).nonzero()[:, 0]:
-        # most rows share their coalitions, and few have one value
-        alike[row] &= not are_all(coalitions[row])
-    return alike
+def _all_seen(design: Design, asked: Tensor) -> Tensor:
+    """Return which of the rows asked for, (r,) of bool, have all coalitions in their design."""
+    found = torch.zeros_like(asked)
+    shared, count, players = design.coalitions.shape
+    if count < 1 << players:
+        return found
+    if shared == 1:
+        return asked & are_all(design.coalitions[0])
+    for row in asked.nonzero()[:, 0]:
+        found[row] = are_all(design.coalitions[row])
+    return found
 
 
 def _letters(name: str) -> str:

@@ -125,13 +125,20 @@ def unseen_sizes_variance(values: Tensor, sizes: Tensor, jumps: Tensor, players:
     return variance
 
 
-def all_alike(values: Tensor) -> Tensor:
-    """Return which games of values (r, c, k) show one value alone, (r, k).
+def all_alike(low: Tensor, high: Tensor) -> Tensor:
+    """Return which games show one value alone, by their smallest and largest.
 
     Nothing then says how far values that were not seen may be off.
     """
-    low, high = values.aminmax(dim=1)
     return high - low <= ROUNDING * torch.maximum(low.abs(), high.abs())
+
+
+def least_errors(low: Tensor, high: Tensor, coalitions: int, players: int) -> Tensor:
+    """Return the standard errors of games that look additive, by their smallest and largest value.
+
+    What was not seen has the chance 1 / (c + 2), and adds as much as a player does in the mean.
+    """
+    return (high - low) / (players * (coalitions + 2))
 
 
 def unseen_variance(observations: int) -> float:
