@@ -396,7 +396,7 @@ def test_rows_that_converged_are_kept_when_the_model_dies() -> None:
     rows = np.tile(ROWS[:16], 2)
     # these add up, and converge at once
     rows[:8] = np.random.default_rng(1).uniform(0.1, 0.2, size=(8, 12))
-    rows = rows[::-1]
+    rows = rows.reshape(2, 8, 12).swapaxes(0, 1).reshape(16, 12)[::-1]  # in turn
     labels = [f"row {number}" for number in range(16)]
 
     def model(rows: Floats) -> Floats:
