@@ -512,7 +512,7 @@ def average(
     if known_part < 1:
         # draws that are all alike say nothing about the others
         alike = independent.amax(dim=1) - independent.amin(dim=1)
-        rounding = ROUNDING * independent.abs().amax(dim=1)
+        rounding = ROUNDING * independent.abs().amax(dim=(1, 2))[:, None]  # of all players
         is_alike = (alike <= rounding).all(dim=1, keepdim=True)
         of_draws = torch.where(is_alike, inf, of_draws)
     if not all_there_are and 1 < designs < units:
