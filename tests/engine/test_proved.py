@@ -33,15 +33,15 @@ BACKGROUNDS: dict[str, Any] = {
 
 
 def rare(x: Floats) -> Floats:
-    return np.asarray((x[:, 0] > 0.5) & (x[:, 1] > 0.5) & (x[:, 2] > 0.5)) * 1.0
+    return ((x[:, 0] > 0.5) & (x[:, 1] > 0.5) & (x[:, 2] > 0.5)).astype(np.float64)
 
 
 def nearly_additive(x: Floats) -> Floats:
-    return x @ np.arange(1.0, PLAYERS + 1) + 5 * rare(x)
+    return np.asarray(x @ np.arange(1.0, PLAYERS + 1) + 5 * rare(x))
 
 
 def clipped(x: Floats) -> Floats:
-    return np.clip(x.sum(axis=1), -0.5, 0.5)
+    return np.asarray(np.clip(x.sum(axis=1), -0.5, 0.5))
 
 
 def two_outputs(x: Floats) -> Floats:
@@ -77,7 +77,7 @@ def test_what_has_no_error_is_the_shapley_value(name: str, kind: str, groups: An
         if kind == "frame":
             rows = pd.DataFrame(ROWS, columns=NAMES)
         explainer = Explainer(
-            lambda x, model=model: model(np.asarray(x, dtype=float)),  # type: ignore[misc]
+            lambda x, model=model: model(np.asarray(x, dtype=float)),
             background,
             groups=groups,
         )
@@ -96,7 +96,7 @@ def test_what_has_no_error_is_the_shapley_value(name: str, kind: str, groups: An
 
 @pytest.mark.parametrize("kind", ["gaussian", "copula", "empirical"])
 @pytest.mark.parametrize("name", ["auto", "exact", "kriging", "leverage", "permutation"])
-def test_draws_of_absent_features_are_never_all_there_are(name: str, kind: str) -> None:
+def test_draws_of_absent_features_are_never_all_there_are(name: str, kind: Any) -> None:
     train = np.random.default_rng(1).normal(size=(60, PLAYERS))
     for model in MODELS:
         explainer = Explainer(model, Conditional(train, kind, samples=20), method=name)
