@@ -33,7 +33,7 @@ Letters: r rows, b background rows, n of them drawn, p players, k outputs.
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isqrt
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -53,12 +53,9 @@ from shearshap.errors import STOPS, keep_finished
 from shearshap.games.batches import OutOfTime
 from shearshap.games.coalitions import EMPTY, FULL, end_coalitions
 from shearshap.games.game import CoalitionValues, coalition_count
-from shearshap.games.indices import SHAPLEY
 from shearshap.games.marginal import ModelGame
 from shearshap.games.paired import PairedGame
-from shearshap.methods import Auto, Exact, Kriging, Permutation, name_of
-from shearshap.methods.kernel import KernelMethod
-from shearshap.methods.kriging import Calibration
+from shearshap.methods import name_of
 from shearshap.methods.standard_errors import ROUNDING, within
 from shearshap.result.explanation import Explanation
 
@@ -117,18 +114,15 @@ class BackgroundPlans(Plans):
         budget = run.default_budget(game) if run.budget is None else run.budget
         # draws with all their coalitions have no other error
         is_listed = budget > game.cost * (coalition_count(game) - 2)
-        is_open = isinstance(run.method, Auto) and run.semivalue == SHAPLEY
-        if game.sampler is not None and is_open and not is_listed:
-            run = replace(run, method=Permutation(antithetic=True))
+        if game.sampler is not None and not is_listed:
+            run = replace(run, method=run.method.for_draws())
         self.players = game.players
         self.requested = run
         self.checked = False
         self.base: CoalitionValues | None = None  #: (b, 1, k), of the background rows themselves
 
         self._game = game.take(slice(0, 1), background=slice(0, 1))  # for the facts about a pair
-        # a single player and all others, for each player; regressions need more for full rank
-        is_regression = isinstance(run.method, KernelMethod)
-        smallest = (4 if is_regression else 2) * game.players
+        smallest = run.method.minimum_per_draw(game)
         minimum = run.method.minimum(self._game)
         # both ends of a pair are known, and the prediction is asked for once
         check_smallest(run.method, minimum - 1, game.players, budget)
@@ -146,19 +140,18 @@ class BackgroundPlans(Plans):
 
         self.count = count  #: n, of the background rows that are drawn
         self.paired = game.sampler is not None and count > 1  #: whether those are pairs
-        calibrated = isinstance(run.method, Auto | Kriging)
         units = count // 2 if self.paired else count
-        most = MAX_CALIBRATED_DESIGNS if calibrated else MAX_DESIGNS
+        most = MAX_CALIBRATED_DESIGNS if run.method.calibrates else MAX_DESIGNS
         self.designs = min(units, MAX_DRAWN_DESIGNS if game.sampler is not None else most)
         self._parts: dict[tuple[int, int], Plans] = {}
         # the first plans are made now: if that fails, nothing has been spent yet
         method = self.part(len(self.rounds) - 1, 0).resolved.method
         self.errors_from = self._errors_from(game, smallest)
         #: whether all pairs have all their coalitions, so that nothing is estimated
-        self.exact = isinstance(method, Exact) and count == game.cost and game.sampler is None
-        if isinstance(method, Exact) and not self.exact and game.sampler is None:
+        self.exact = method.is_exact and count == game.cost and game.sampler is None
+        if method.is_exact and not self.exact and game.sampler is None:
             # all coalitions, but of some background rows only: the values are estimates
-            method = Kriging() if isinstance(run.method, Auto) else run.method
+            method = run.method.estimator()
         self.resolved = replace(run, method=method, budget=budget)
 
     def _errors_from(self, game: ModelGame, smallest: int) -> int | None:
@@ -186,13 +179,11 @@ class BackgroundPlans(Plans):
         if (number, design) not in self._parts:
             run = self.requested
             method = run.method
-            if isinstance(method, Auto | Kriging):
-                method = replace(
-                    method, refined=self.rounds[number] > FEW_PER_PLAYER * self.players
-                )
+            if method.calibrates:
+                refined = self.rounds[number] > FEW_PER_PLAYER * self.players
                 fitted = self._parts[number, 0].calibration if design else None
-                if isinstance(fitted, Calibration):
-                    method = replace(method, calibration=fitted)
+                known = {} if fitted is None else {"calibration": fitted}
+                method = replace(cast(Any, method), refined=refined, **known)
             seed = np.random.SeedSequence([run.seed, number, design]).generate_state(1)[0]
             own = replace(
                 run,

@@ -28,7 +28,6 @@ from shearshap.engine.loop import RowProgress
 from shearshap.engine.named_game import NamedGame
 from shearshap.engine.run import Run
 from shearshap.games.indices import Index
-from shearshap.methods import Auto, Exact
 from shearshap.trees.forest import Floats, Integers, NotASum, UnsupportedTrees
 from shearshap.trees.model import innermost, seen_columns
 from shearshap.trees.proof import decoded
@@ -49,7 +48,7 @@ BEYOND = 4
 
 def wants_linear(model: Any, run: Run) -> bool:
     """Return whether a model may be linear, and the method leaves it open how to be exact."""
-    return isinstance(run.method, Auto | Exact) and _is_linear(innermost(model))
+    return run.method.takes_closed_forms and _is_linear(innermost(model))
 
 
 def _is_linear(estimator: Any) -> bool:

@@ -24,8 +24,6 @@ from shearshap.games.marginal import ModelGame
 from shearshap.methods import METHODS, Exact, name_of, resolve
 from shearshap.methods.base import Method
 from shearshap.methods.exact import MAX_PLAYERS
-from shearshap.methods.kriging.few import FewKriging
-from shearshap.methods.kriging.method import min_in_pairs
 from shearshap.models import Form, Output, Scale
 
 DEFAULT_A_PLAYER = 16
@@ -223,7 +221,7 @@ class Run:
             return False
         if game.sampler is not None:
             return True
-        if isinstance(self.method, Exact):
+        if self.method.is_exact:
             return False
         budget = self.default_budget(game) if self.budget is None else self.budget
         return budget < game.cost * coalition_count(game)
@@ -233,7 +231,7 @@ class Run:
 
         With b background rows, the errors of their coalitions average out: each needs fewer.
         """
-        if isinstance(self.method, Exact):
+        if self.method.is_exact:
             return all_coalitions_budget(game)
         smallest = self.method.minimum(game)
         coalitions = 2 + DEFAULT_A_PLAYER * game.players
@@ -268,9 +266,9 @@ class Run:
                 f"{name_of(self.method)} cannot stop at a standard error, as tol asks; "
                 f"these can: {', '.join(able)}"
             )
-        smallest = self.method.minimum(game)
-        if self.interactions and isinstance(self.method, FewKriging):
-            smallest = min_in_pairs(game.players)  # its coalitions come without complements
+        method = self.method
+        least = method.minimum_for_interactions if self.interactions else method.minimum
+        smallest = least(game)
         check_smallest(self.method, smallest, game.players, self.budget, cost=game.cost)
         self._check_largest(game)
 

@@ -11,7 +11,8 @@ from shearshap.methods.base import Design, Method, Promise
 from shearshap.methods.coarse import CoarseToFine
 from shearshap.methods.exact import Exact
 from shearshap.methods.kernel import Leverage
-from shearshap.methods.kriging.method import Kriging, check_calibration, min_in_pairs
+from shearshap.methods.kriging.method import Kriging, check_calibration
+from shearshap.methods.kriging.pairs import min_in_pairs
 from shearshap.methods.permutation import Permutation
 
 MAX_KRIGED = 1 << 14
@@ -54,6 +55,8 @@ class Auto(Method):
     calibration: Any = field(default=None, repr=False)
     refined: bool = field(default=True, repr=False)  #: of kriging
     semivalue: Semivalue = field(default=SHAPLEY, repr=False)
+    takes_closed_forms: ClassVar[bool] = True
+    calibrates: ClassVar[bool] = True
     # what kriging, leverage and exact values have in common
     stops: ClassVar[bool] = True
     promises: ClassVar[frozenset[Promise]] = frozenset({"efficiency", "pairwise"})
@@ -77,6 +80,14 @@ class Auto(Method):
         if stops or only_kriging:
             return _BoundedKriging(self.calibration, self.refined, semivalue=self.semivalue)
         return Leverage()
+
+    def for_draws(self) -> Method:
+        """Return antithetic permutations: kriging takes the draws' errors for the game's."""
+        return Permutation(antithetic=True) if self.semivalue == SHAPLEY else self
+
+    def estimator(self) -> Method:
+        """Return kriging."""
+        return Kriging()
 
     def in_hierarchy(self, game: GameInfo, coalitions: int, *, stops: bool) -> Method:
         """Return exact values, groups before their members or, if rows may stop, permutations."""

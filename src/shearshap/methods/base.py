@@ -123,6 +123,12 @@ class Method(ABC):
     enumerates: ClassVar[bool] = True
     #: whether a row can stop early: its designs have standard errors, and a `first`
     stops: ClassVar[bool] = False
+    #: whether it asks for all coalitions, so that nothing is estimated
+    is_exact: ClassVar[bool] = False
+    #: whether closed forms, of trees and linear models, may answer in its place
+    takes_closed_forms: ClassVar[bool] = False
+    #: whether it has a `calibration`, and shares kernels unless `refined`: see `Kriging`
+    calibrates: ClassVar[bool] = False
 
     @property
     def differentiates(self) -> bool:
@@ -148,6 +154,25 @@ class Method(ABC):
     def errors_from(self, _game: GameInfo) -> int | None:
         """Return a number of coalitions from which on it has standard errors; None: it has none."""
         return None
+
+    def minimum_for_interactions(self, game: GameInfo) -> int:
+        """Return the smallest number of coalitions from which interactions can be estimated."""
+        return self.minimum(game)
+
+    def minimum_per_draw(self, game: GameInfo) -> int:
+        """Return a number of coalitions for each of several background rows, without its ends.
+
+        By default that is each player alone, and all the others.
+        """
+        return 2 * game.players
+
+    def for_draws(self) -> "Method":
+        """Return the method to use with draws of a distribution instead of background rows."""
+        return self
+
+    def estimator(self) -> "Method":
+        """Return the method that explanations name if some background rows were left out."""
+        return self
 
     def select_method(self, _players: int, _coalitions: int, *, stops: bool) -> "Method":  # noqa: ARG002
         """Return the method that does the work: this one, unless it chooses among others.

@@ -25,6 +25,8 @@ class Exact(Method):
 
     semivalue: Semivalue = field(default=SHAPLEY, repr=False)
     stops: ClassVar[bool] = True  # it has no error to begin with
+    is_exact: ClassVar[bool] = True
+    takes_closed_forms: ClassVar[bool] = True
     promises: ClassVar[frozenset[Promise]] = frozenset(get_args(Promise))
 
     def minimum(self, game: GameInfo) -> int:

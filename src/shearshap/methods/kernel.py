@@ -72,6 +72,10 @@ class KernelMethod(Method):
     enumerates: ClassVar[bool] = False
     stops: ClassVar[bool] = True
 
+    def minimum_per_draw(self, game: GameInfo) -> int:
+        """Return twice the usual number, since regressions need full rank."""
+        return 4 * game.players
+
     @property
     def promises(self) -> frozenset[Promise]:
         """Efficient and, if paired, exact on pairwise games."""

@@ -32,7 +32,6 @@ from shearshap.games.game import CoalitionValues
 from shearshap.games.indices import SHAPLEY, Index, interaction_index
 from shearshap.games.marginal import ModelGame
 from shearshap.interactions.indices import check_order, k_sii, pair_matrix
-from shearshap.methods import Auto, Exact
 from shearshap.models.base import MARGINS
 from shearshap.models.sklearn import has_margins
 from shearshap.result.explanation import Explanation
@@ -69,7 +68,7 @@ BLOCK_BYTES = 1 << 28
 
 def wants_trees(model: Any, run: Run) -> bool:
     """Return whether a model has trees, and the method leaves it open how to be exact."""
-    return isinstance(run.method, Auto | Exact) and has_trees(model)
+    return run.method.takes_closed_forms and has_trees(model)
 
 
 def _by_pairs(run: Run) -> bool:

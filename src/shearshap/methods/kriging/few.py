@@ -36,7 +36,7 @@ from shearshap.methods.kriging.kernel import (
     shapley_of_kernel,
     shapley_of_white,
 )
-from shearshap.methods.kriging.pairs import evenly_spaced, signs_of
+from shearshap.methods.kriging.pairs import evenly_spaced, min_in_pairs, signs_of
 from shearshap.methods.kriging.posterior import Factors, Process, efficient
 from shearshap.methods.permutation import prefixes, random_orders
 from shearshap.result.calibration import MAX_RELEVANCE
@@ -78,6 +78,10 @@ class FewKriging(Method):
     def minimum(self, game: GameInfo) -> int:
         """Return an evaluation for every four players, but the two ends and two more at least."""
         return max(4, -(-game.players // MAX_PLAYERS_PER_EVALUATION))
+
+    def minimum_for_interactions(self, game: GameInfo) -> int:
+        """Return the number of pairs for all players: these coalitions have no complements."""
+        return min_in_pairs(game.players)
 
     def screening(self, _game: GameInfo) -> Screening:
         """Return the screening by how far each player's inputs are from the background's."""

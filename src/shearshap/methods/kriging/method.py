@@ -19,7 +19,13 @@ from shearshap.methods.exact import enumeration
 from shearshap.methods.kriging.calibration import informative_games, row_priors
 from shearshap.methods.kriging.few import FewKriging
 from shearshap.methods.kriging.kernel import Part
-from shearshap.methods.kriging.pairs import OddEven, always, selected_pairs, signs_of
+from shearshap.methods.kriging.pairs import (
+    OddEven,
+    always,
+    min_in_pairs,
+    selected_pairs,
+    signs_of,
+)
 from shearshap.methods.kriging.posterior import standard_errors
 from shearshap.methods.kriging.shared import SharedKernels, calibrate, own_answers
 from shearshap.result.calibration import Calibration
@@ -62,6 +68,7 @@ class Kriging(Method):
     has_time: Callable[[], bool] = field(default=always, repr=False, compare=False)
     semivalue: Semivalue = field(default=SHAPLEY, repr=False)
     pilot_rows: ClassVar[int] = 256
+    calibrates: ClassVar[bool] = True
     stops: ClassVar[bool] = True
     # pairwise: once there is a pair for each player
     promises: ClassVar[frozenset[Promise]] = frozenset({"efficiency", "pairwise"})
@@ -242,11 +249,6 @@ def check_calibration(calibration: Calibration | None, players: int) -> None:
             f"calibration: expected one fitted to {players} features, got {calibration.size}; pass "
             "the calibration of an explanation with the same features, or none"
         )
-
-
-def min_in_pairs(players: int) -> int:
-    """Return the two ends, and a complement pair for each player."""
-    return 2 + 2 * players
 
 
 def _enough(players: int) -> int:

@@ -135,6 +135,11 @@ def evenly_spaced(length: int, count: int) -> Tensor:
     return torch.arange(count, device="cpu") * length // max(count, 1)
 
 
+def min_in_pairs(players: int) -> int:
+    """Return the two ends, and a complement pair for each player."""
+    return 2 + 2 * players
+
+
 def inner_pairs(signs: Tensor) -> Tensor:
     """Return which pairs (m, p) are neither the full coalition nor a single player, (m,) of bool.
 
