@@ -22,13 +22,13 @@ from shearshap.data import Background, Groups
 from shearshap.data.background import parse_background
 from shearshap.data.players import Grouping
 from shearshap.data.texts import TextGroups
+from shearshap.engine.explain import solve
 from shearshap.engine.loop import GameProgress
-from shearshap.engine.named_game import open_game
+from shearshap.engine.open import open_game
 from shearshap.engine.prepared import PreparedExplainer, prepare
 from shearshap.engine.results import concatenated, with_notes
 from shearshap.engine.run import Options, Run, Task, positive_int
 from shearshap.engine.sampling import explained_blocks
-from shearshap.engine.solving import solve
 from shearshap.errors import InputError, record, recorded
 from shearshap.games.batches import FIRST_BATCH, Batch, Pace
 from shearshap.games.game import FunctionGame

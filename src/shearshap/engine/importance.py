@@ -34,7 +34,7 @@ from torch import Tensor
 from shearshap.data import Background, Groups
 from shearshap.data.background import ParsedBackground, parse_background
 from shearshap.engine.loop import Clock, RowProgress
-from shearshap.engine.named_game import NamedGame, open_game
+from shearshap.engine.open import NamedGame, open_game
 from shearshap.engine.run import Options, Task, positive_int
 from shearshap.errors import (
     STOPS,

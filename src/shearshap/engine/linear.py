@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from shearshap.engine.loop import RowProgress
-from shearshap.engine.named_game import NamedGame
+from shearshap.engine.open import NamedGame
 from shearshap.engine.run import Run
 from shearshap.games.indices import Index
 from shearshap.trees.forest import Floats, Integers, NotASum, UnsupportedTrees

@@ -30,12 +30,12 @@ from shearshap.data.background import (
 )
 from shearshap.data.stand_in import has_no_rows, stand_in
 from shearshap.engine.backgrounds import plans_for, sampling
+from shearshap.engine.explain import named_by, sampling_of, solver_for, without_rows
 from shearshap.engine.loop import Clock, Solver, blocks_of
-from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
+from shearshap.engine.open import NamedGame, labelled_blocks, open_game
 from shearshap.engine.plan import Plans, one_thread
 from shearshap.engine.results import concatenated, with_notes
 from shearshap.engine.run import Options, Run, Task, positive_int
-from shearshap.engine.solving import named_by, sampling_of, solver_for, without_rows
 from shearshap.engine.tables import (
     columns_of_sample,
     id_field,

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from shearshap.data.display import row_labels
 from shearshap.data.texts import Parts, Passage, Prompt, is_chat, passage, text_parts
 from shearshap.engine.loop import Clock, ResultBuffer, RowProgress
-from shearshap.engine.named_game import (
+from shearshap.engine.open import (
     NamedGame,
     explained_outputs,
     labelled_blocks,

@@ -23,7 +23,7 @@ from shearshap.data.background import MISSING, is_default
 from shearshap.data.players import is_linkage, is_nested
 from shearshap.engine.backgrounds import sampling
 from shearshap.engine.loop import Clock, ResultBuffer, RowProgress, progress_bar
-from shearshap.engine.named_game import NamedGame, open_game
+from shearshap.engine.open import NamedGame, open_game
 from shearshap.engine.run import Options, Run, Task
 from shearshap.engine.sampling import Sampling
 from shearshap.errors import BudgetError, InputError, ModelError, ShearError, warn

@@ -16,7 +16,7 @@ from shearshap.engine.answers import text_blocks
 from shearshap.engine.backgrounds import sampling
 from shearshap.engine.linear import linear_solver, wants_linear
 from shearshap.engine.loop import Clock, RowProgress, Solver, blocks_of
-from shearshap.engine.named_game import NamedGame, labelled_blocks, open_game
+from shearshap.engine.open import NamedGame, labelled_blocks, open_game
 from shearshap.engine.run import Options, Run, Task
 from shearshap.engine.sampling import Sampling
 from shearshap.errors import InputError, ModelError, collect_warnings
