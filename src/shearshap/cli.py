@@ -624,7 +624,7 @@ def importance(
             --background copula:train.csv --out needed.csv --plot needed.png
     """  # noqa: D301
     from shearshap.jobs import Job
-    from shearshap.jobs.importance import needed_features
+    from shearshap.jobs.importance import feature_importance
 
     job = Job(
         **options.job_options(),
@@ -636,7 +636,7 @@ def importance(
         command=shlex.join(["shear", *sys.argv[1:]]),
     )
     try:
-        needed = needed_features(job, level=level, deadline=deadline, table=out, plot=plot)
+        needed = feature_importance(job, level=level, deadline=deadline, table=out, plot=plot)
     except KeyboardInterrupt as error:
         so_far = vars(error).get("finished")
         if so_far is None:

@@ -149,4 +149,4 @@ def level_of_caller() -> int:
 
 
 _OURS = ("shearshap.", "captum.log.", "contextlib")
-"""How the modules begin whose frames are this package's, or stand between two of them."""
+"""Module prefixes to skip when locating the caller: this package, and what it calls through."""

@@ -96,7 +96,7 @@ def test_what_has_no_error_is_the_shapley_value(name: str, kind: str, groups: An
 
 @pytest.mark.parametrize("kind", ["gaussian", "copula", "empirical"])
 @pytest.mark.parametrize("name", ["auto", "exact", "kriging", "leverage", "permutation"])
-def test_draws_of_absent_features_are_never_all_there_are(name: str, kind: Any) -> None:
+def test_draws_of_absent_features_are_never_exhaustive(name: str, kind: Any) -> None:
     train = np.random.default_rng(1).normal(size=(60, PLAYERS))
     for model in MODELS:
         explainer = Explainer(model, Conditional(train, kind, samples=20), method=name)

@@ -176,7 +176,7 @@ class ParsedBackground:
     chosen: "Selection | None" = None  #: if the rows were chosen in an earlier call
     is_default: bool = False  #: whether the user gave none: trees then follow their own covers
     note: str | None = None  #: for the user, if the rows are used
-    may_be_alone: bool = False  #: whether one row to explain may be its own background
+    allow_single_row: bool = False  #: whether one row to explain may be its own background
     passed: int | None = None  #: rows that the user passed, if only some of them were kept
     conditional: Conditional | None = None  #: if absent features are drawn given the present ones
 
@@ -229,7 +229,7 @@ class ParsedBackground:
 
     def _of_explained(self, rows: int) -> "Selection":
         """Choose from the rows to explain, since the user has passed no others."""
-        if rows == 1 and not self.may_be_alone:
+        if rows == 1 and not self.allow_single_row:
             raise InputError(MISSING)
         if rows > self.count:
             shown = f"{self.count:,} of the {rows:,} rows explained"

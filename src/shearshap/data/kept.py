@@ -75,7 +75,7 @@ def _used(background: Any, seed: int, groups: Any) -> Any:
 
 
 def _without_unused(given: ParsedBackground, count: int) -> ParsedBackground | None:
-    """Return a background without the rows, of so many, that are never chosen; None: all are."""
+    """Return a background without the rows that are never chosen; None: all are."""
     if given.choice == "kmeans":
         if count <= MAX_CLUSTERED:
             return None

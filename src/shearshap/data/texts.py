@@ -137,7 +137,7 @@ class Field:
     end: int
 
     def shifted(self, by: int) -> "Field":
-        """Return the field in a text with so many letters before it."""
+        """Return the field at a position in a text."""
         return replace(self, start=self.start + by, end=self.end + by)
 
     def clipped(self, length: int) -> "Field":

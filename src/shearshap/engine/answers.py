@@ -87,7 +87,7 @@ class _Answers(ScoredTexts):
         super().__init__(task, run, progress, device, network)
 
     def _generated(self, most: int) -> list[Answer]:
-        """Return the answers that the model gives, of at most so many tokens."""
+        """Generate answers, up to a number of tokens."""
         raise NotImplementedError
 
     def _given(self, texts: list[str]) -> list[Answer]:

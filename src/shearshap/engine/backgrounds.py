@@ -208,7 +208,7 @@ class BackgroundPlans(Plans):
         return self._even(outputs, self.count)
 
     def _even(self, outputs: Tensor, count: int) -> Tensor:
-        """Return so many numbers of rows with outputs (b, k), evenly in the order of these."""
+        """Pick `count` rows, evenly spaced by their outputs (b, k)."""
         order = outputs[:, outputs.var(dim=0).argmax()].argsort(stable=True).cpu()
         start = np.random.default_rng(self.requested.seed).uniform()
         places = (torch.arange(count) + start) * len(order) / count
@@ -398,7 +398,7 @@ class BackgroundSampling(Sampling):
             plans.drawn,
             game.weights,
             unbiased,
-            all_there_are=game.sampler is None,
+            exhaustive=game.sampler is None,
             paired=plans.paired,
             designs=plans.designs,
         )
@@ -452,7 +452,7 @@ def average(
     weights: Tensor | None,
     unbiased: bool,
     *,
-    all_there_are: bool = True,
+    exhaustive: bool = True,
     paired: bool = False,
     designs: int = 1,
 ) -> tuple[Tensor, Tensor | None, float]:
@@ -470,7 +470,7 @@ def average(
         (b,) of the background rows, if they count differently; then all are drawn.
     unbiased
         Whether each pair's estimate is unbiased, so that their spread shows the error of the mean.
-    all_there_are
+    exhaustive
         Whether the b background rows are the background, and not themselves draws of it.
     paired
         Whether one of those drawn depends on the next, so that only their means are independent.
@@ -479,7 +479,7 @@ def average(
     """
     count = len(drawn)
     part = count / len(base)
-    known_part = part if all_there_are else 0.0
+    known_part = part if exhaustive else 0.0
     share = values.new_full((count,), 1 / count)
     if weights is not None:
         share = weights[drawn].to(values)
@@ -506,7 +506,7 @@ def average(
         rounding = ROUNDING * independent.abs().amax(dim=(1, 2))[:, None]  # of all players
         is_alike = (alike <= rounding).all(dim=1, keepdim=True)
         of_draws = torch.where(is_alike, inf, of_draws)
-    if not all_there_are and 1 < designs < units:
+    if not exhaustive and 1 < designs < units:
         groups = torch.stack([independent[:, at::designs].mean(dim=1) for at in range(designs)])
         of_draws = torch.maximum(of_draws, groups.var(dim=0) / designs)
         freedom = designs - 1

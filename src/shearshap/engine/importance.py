@@ -73,7 +73,7 @@ MIN_BLOCKS = 16
 """Blocks from which on their spread is trusted to stop."""
 
 ENOUGH_BLOCKS = 64
-"""Blocks that rows are divided into at least, if there are so many rows."""
+"""Minimum number of blocks of rows, if there are enough rows."""
 
 MIN_REGRESSED = 8
 """Blocks from which on the slope is fitted; with fewer, all features have the same."""

@@ -157,7 +157,7 @@ class Clock:
         return inf if self.deadline is None else self._started + self.deadline - self.now()
 
     def part(self, count: int) -> "Clock":
-        """Return the clock of one of so many equal parts of the time left, with no rows done.
+        """Return the clock of one of several equal parts of the time left, with no rows done.
 
         Stages end with the part, and calls of the model with the whole.
         """
@@ -188,7 +188,7 @@ class Clock:
         return has_time
 
     def goes_on(self, rows: int) -> bool:
-        """Return whether there are rows, of so many, to begin; the first is begun in any case."""
+        """Return whether to start another row; the first of `rows` is always started."""
         return self.done < rows and not self.stopped and (self.has_time() or not self.done)
 
     def allowed(self, size: int) -> int:
@@ -200,7 +200,7 @@ class Clock:
         return max(int(quarter), 1)
 
     def count(self, rows: int, seconds: float) -> None:
-        """Count the rows of a block that took so many seconds."""
+        """Count the rows of a block and its seconds."""
         self.done += rows
         self._rows_a_second = rows / max(seconds, 1e-9)
 

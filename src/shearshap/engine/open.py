@@ -59,7 +59,7 @@ def open_game(
     options = task.options
     background = options.background
     if background is None and not needs_background:
-        background = replace(parse_background(None, options.seed), may_be_alone=True)
+        background = replace(parse_background(None, options.seed), allow_single_row=True)
     output = checked_output(options.output)
     scale = checked_scale(options.scale, output)
     check_statements(options.returns, options.multilabel)
@@ -118,7 +118,7 @@ def open_game(
 
 
 def explained_outputs(options: Options, adapted: AdaptedModel, scale: Scale | None) -> Outputs:
-    """Return what of a model's outputs is explained, or raise if it has no such outputs."""
+    """Select the outputs to explain, or raise if the model lacks them."""
     if isinstance(options.output_names, str):
         raise InputError(f"output_names: expected a list of names, got {options.output_names!r}")
     outputs = Outputs(

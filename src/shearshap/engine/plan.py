@@ -1,4 +1,4 @@
-"""Plans: how rows are explained that have equally many players that take part.
+"""Plans: how to explain rows with the same number of active players.
 
 Each number of players has its own run, with its own choice of a method, stages and calibration.
 A plan is made when the first row comes that needs it, and kept for all rows
@@ -168,7 +168,7 @@ class Plan:
 
         The first rows that get there settle it: it is fitted to the values (r, c, k) of the pilot
         rows among them. If there are none, it takes that of the stage before, or the usual one.
-        Rows that tell nothing, or very few rows before a deadline, leave it to the next.
+        Uninformative rows, or very few rows before a deadline, postpone the fit.
         """
         stage = self._made[number]
         if not stage.is_calibrated:
@@ -220,7 +220,7 @@ class Seconds:
         return self.evaluating + self.solving > 0
 
     def at(self, growth: float) -> "Seconds":
-        """Return the same for so many times as many coalitions.
+        """Scale the times to `growth` times as many coalitions.
 
         Kriging's equations take the third power only if they are very large: 4 times is the most
         that was measured at twice as many, up to 8,192.

@@ -36,7 +36,7 @@ MIN_SPREAD_ROWS = 8
 """Background rows from which on the spread of their answers shows an error."""
 
 MAX_LISTED = 1 << 4
-"""Coalitions up to which each of several background rows gets all of them, without a budget."""
+"""Enumerate per background row up to this many coalitions, if there is no budget."""
 
 MAX_WITH_TOLERANCE = 1 << 13
 """Coalitions of a row at most, if the user sets a tolerance and no budget.

@@ -61,7 +61,7 @@ FIRST_BLOCK = 16
 """Rows of the first block, at least."""
 
 FITS_LEFT = 16
-"""A calibration is fitted again, to more rows, if the time left is so many times that of a fit."""
+"""Refit a calibration to more rows if the time left is this many times that of a fit."""
 
 WITHOUT_ERRORS = (
     "There are no standard errors: the error from drawing absent features is not known for a loss, "
@@ -353,7 +353,7 @@ class RowGroup:
         return int(min(max(left - expected.fitting, 0) / max(a_row, 1e-9), count))
 
     def _leave(self, waiting: _Waiting) -> None:
-        """Leave rows as they are for want of time: with what the stage before has found, if any."""
+        """Stop rows at the deadline; keep the last estimate, if there is one."""
         if waiting.stage:
             self.clock.cut = True
         else:

@@ -208,7 +208,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class TextScorer:
-    """What a function says of texts from which absent parts are cut out."""
+    """Scores texts with absent parts removed."""
 
     predict: Predictor
     parts: Sequence[Parts]

@@ -321,5 +321,5 @@ def with_outputs(answer: Tensor) -> Tensor:
 
 
 def coalition_count(game: GameInfo) -> int:
-    """Return how many coalitions have a say in the values, the empty and the full one included."""
+    """Return the number of coalitions with non-zero weight, the empty and the full one included."""
     return 1 << game.players if game.structure is None else game.structure.coalitions

@@ -128,7 +128,7 @@ class Semivalue:
             )
 
     def chance(self, present: int, absent: int, players: int) -> float:
-        """Return how likely it is that so many others are all present, and so many all absent."""
+        """Return the probability that some others are all present, and some all absent."""
         if self == BANZHAF:
             return 0.5 ** (present + absent)
         free = players - 1 - present - absent

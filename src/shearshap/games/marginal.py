@@ -219,7 +219,7 @@ class ModelGame(BatchedGame):
             return None
         return _disagreement(self, ends.values[..., :: self.parts])
 
-    def untouched_answer(self, count: int) -> Tensor:
+    def predict_original(self, count: int) -> Tensor:
         """Return the model's answer for the first rows as the user passed them, (n, k)."""
         self.usage.checks += count
         start = self.global_row(0)
@@ -395,14 +395,14 @@ def _disagreement(game: ModelGame, ends: Tensor) -> str | None:
         return f"{both} for row {game.global_row(row)}"
 
     try:
-        untouched = game.untouched_answer(count)
+        untouched = game.predict_original(count)
         if not different_rows(mixed, untouched):
             crowded = _crowded(game, count)
             if crowded is None or not different_rows(crowded, untouched):
                 return None
             return _depends_on_batch(largest(untouched, crowded))
 
-        again = game.untouched_answer(count)
+        again = game.predict_original(count)
         if different_rows(untouched, again):
             return (
                 f"the model answers two identical calls differently ({largest(untouched, again)}): "

@@ -47,7 +47,7 @@ class Node:
     children: tuple["Node", ...] = ()
 
     def coalitions(self) -> int:
-        """Return how many of its coalitions have a say, the empty and the full one included.
+        """Return the number of coalitions with non-zero weight, the two ends included.
 
         Its members are wholly present or absent, or all but one are.
         """
@@ -82,7 +82,7 @@ class Structure:
 
     @cached_property
     def coalitions(self) -> int:
-        """How many coalitions have a say."""
+        """The number of coalitions with non-zero weight."""
         return self.root.coalitions()
 
     def nodes(self) -> Iterator[Node]:
@@ -117,7 +117,7 @@ class Structure:
         return levels
 
     def listed(self) -> "tuple[Tensor, Tensor]":
-        """Return all coalitions that have a say (c, p), the ends first, and the weights (p, c).
+        """Return the coalitions with non-zero weight (c, p), the ends first, and weights (p, c).
 
         With n members of a group, its other members join a member's part of the group before it as
         a set of s of them with the weight of a Shapley value, s! (n-1-s)! / n!. A player's set is

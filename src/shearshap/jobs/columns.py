@@ -55,7 +55,7 @@ def _no_cast(column: pa.Field, kind: pa.DataType, error: Exception, exactly: boo
 
 
 def joined(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Yield tables of one schema with small neighbours joined, up to so many rows."""
+    """Yield tables of one schema; join small neighbours, up to a number of rows."""
     waiting: list[pa.Table] = []
     for table in tables:
         if waiting and sum(map(len, waiting)) + len(table) > rows:

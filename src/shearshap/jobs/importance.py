@@ -16,7 +16,7 @@ from shearshap.result.importance import LossImportance
 DRAWN = (".png", ".svg")
 
 
-def needed_features(
+def feature_importance(
     job: Options,
     *,
     level: float = 0.95,

@@ -250,7 +250,7 @@ class BackgroundOption:
         return (self.choice, rows) if self.count is None else (self.choice, rows, self.count)
 
     def words(self, rows: int) -> str:
-        """Return what replaces absent features, in words, chosen from so many rows."""
+        """Describe what replaces absent features, chosen from this many rows."""
         place = "passed" if self.file is None else f"of {self.file}"
         own = f"the {rows:,} rows {place}" if rows > 1 else f"the row {place}"
         if self.choice in STATISTICS:

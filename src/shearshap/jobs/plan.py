@@ -64,7 +64,7 @@ MAX_PREDICTIONS = 1 << 16  #: numbers that the manifest keeps of them
 ROUNDING = 1e-5  #: by which predictions may differ on other machines, relative to a row's largest
 
 Answer = TypeVar("Answer")
-Bar = Callable[[int], Any]  #: makes a bar of tqdm for so many rows
+Bar = Callable[[int], Any]  #: makes a tqdm bar for a number of rows
 
 
 @dataclass(eq=False)

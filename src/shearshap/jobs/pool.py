@@ -77,7 +77,7 @@ class Pool(Protocol):
 def run_in_pool(
     pool: Pool, shards: Sequence[Shard], attempts: int, limit: float | None = None
 ) -> Iterator[ShardResult]:
-    """Try each shard up to so many times, and yield the last report of each.
+    """Try each shard up to `attempts` times, and yield its last report.
 
     An attempt that takes longer than `limit` seconds is ended, and has failed. By default it may
     take 20 times as long, for each of its rows, as the slowest attempt that succeeded, or 600

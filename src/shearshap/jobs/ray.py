@@ -204,7 +204,7 @@ class _Actors:
         return None
 
     def _request_nodes(self, count: int) -> None:
-        """Let so many tasks wait for room, for which an autoscaler adds nodes."""
+        """Limit the tasks that wait for resources, so that an autoscaler adds nodes for them."""
         if self.requests:
             _, self.requests = self.ray.wait(
                 self.requests, num_returns=len(self.requests), timeout=0

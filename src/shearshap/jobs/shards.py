@@ -197,7 +197,7 @@ def _opened(path: Place) -> Iterator[ParquetFile]:
 
 
 def shard_sizes(files: Sequence[InputFile], shard_rows: int) -> list[int]:
-    """Return the rows of each shard, at most so many.
+    """Return the rows of each shard, up to a maximum.
 
     They are those of a row group, or of a part of one. Of more than `MANY`, neighbours are merged.
     """
@@ -219,7 +219,7 @@ def shard_sizes(files: Sequence[InputFile], shard_rows: int) -> list[int]:
 
 
 def cut(files: Sequence[InputFile], sizes: Sequence[int]) -> list[Shard]:
-    """Return the shards of files, which have so many rows together."""
+    """Return the shards of files, by their total number of rows."""
     if len(sizes) > MAX_SHARDS:
         raise InputError(
             f"shard_rows: expected at most {MAX_SHARDS:,} shards, got {len(sizes):,}; try a larger "
@@ -235,7 +235,7 @@ def cut(files: Sequence[InputFile], sizes: Sequence[int]) -> list[Shard]:
 
 
 def _taken(left: deque[Piece], rows: int) -> tuple[Piece, ...]:
-    """Take so many rows from the pieces that are left."""
+    """Take rows from the pieces that are left."""
     pieces = []
     while rows:
         piece = left.popleft()
@@ -272,12 +272,12 @@ def in_parallel(call: Callable[[Item], Answer], items: Iterable[Item]) -> Iterat
 
 
 def read_at_once(columns: int) -> int:
-    """Return how many rows of a table of so many columns are read at once."""
+    """Return the rows to read at once, by the number of columns."""
     return max(256, min(MAX_ROWS, READ_BYTES // (8 * max(1, columns))))
 
 
 def batches(shard: Shard, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
-    """Yield the rows of a shard, at most so many at once; a table in memory is one batch."""
+    """Yield the rows of a shard in batches; a table in memory is one batch."""
     if shard.table is not None:
         yield shard.table.select(list(columns))
         return

@@ -47,7 +47,7 @@ MARKS = {
     "report": f'content="{GENERATOR}'.encode(),
     "log": b'{"time": ',
 }
-"""What the head of a file of ours holds, unless it is Parquet, by what it is."""
+"""Signatures of the files that we wrote, except Parquet, by kind."""
 
 FilesRead = Sequence[tuple[str, Place]]
 """Files and folders that are read, each with what it is in words."""
@@ -155,7 +155,7 @@ def convert_csv(
 
 
 def _write_frames(frames: Iterable[Any], schema: pa.Schema, to: Path, group_rows: int) -> None:
-    """Write frames to a Parquet file, in row groups of so many rows."""
+    """Write frames to a Parquet file, in row groups of fixed size."""
     with pq.ParquetWriter(to, schema, write_page_checksum=True) as writer:
         waiting = schema.empty_table()
         for frame in frames:
@@ -178,7 +178,7 @@ def _csv_frames(
     *,
     rows: int | None,
 ) -> Iterator[Any]:
-    """Yield the rows of a CSV file as frames of pandas, all at once or so many cells at a time.
+    """Yield the rows of a CSV file as pandas frames, at once or in chunks of cells.
 
     `path` is what the user calls the file. A cell such as NA is missing, but an id of that name is
     one.

@@ -120,7 +120,7 @@ class ShardWork:
     def blocks(
         self, shard: Shard, *, rows: int = 0, worker: int = 0, progress: bool | None = False
     ) -> Generator[Block]:
-        """Yield the blocks of a shard, of which at most so many rows are read at once."""
+        """Yield the blocks of a shard; limit the rows that are read at once."""
         model = self.source.open_in_worker().model
         explainer = Explainer(model, **self.options, device=device_of(self.devices, worker))
         first_row = shard.first_row

@@ -30,7 +30,7 @@ class Exact(Method):
     promises: ClassVar[frozenset[Promise]] = frozenset(get_args(Promise))
 
     def minimum(self, game: GameInfo) -> int:
-        """Return 2^p or, in a hierarchy, the coalitions that have a say."""
+        """Return 2^p or, in a hierarchy, the number of coalitions with non-zero weight."""
         return coalition_count(game)
 
     def errors_from(self, game: GameInfo) -> int:
@@ -75,7 +75,7 @@ class Enumeration(Design):
 
 @dataclass(frozen=True)
 class HierarchicalEnumeration(Design):
-    """All coalitions that have a say in a hierarchy, each once, and their weights."""
+    """All coalitions with non-zero weight in a hierarchy, each once, and the weights."""
 
     structure: Structure
     device: torch.device

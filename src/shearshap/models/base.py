@@ -126,7 +126,7 @@ _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 _ROUNDING = 1e-6
 _ROUNDING_OF_SUM = 1e-3
 
-#: From so many rows on, a range within [0, 1] is not an accident.
+#: From this many rows on, a range within [0, 1] is not an accident.
 _MIN_SEEN = 16
 
 _HOW_TO_STATE = "returns='probability' if they are, or returns='margin' if they are not"

@@ -107,7 +107,7 @@ class CompletionEndpoint:
         return chat_text(self.tokenizer, messages)
 
     def completed(self, prompts: Sequence[str], most: int) -> list[str]:
-        """Return what the model goes on with, greedily, in at most so many tokens."""
+        """Return the greedy continuation, up to a number of tokens."""
         choices = self._choices(prompts, {"max_tokens": most})
         if not all(isinstance(choice.get("text"), str) for choice in choices):
             raise ModelError("the server returned a choice without a text")

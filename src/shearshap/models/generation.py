@@ -272,7 +272,7 @@ class LanguageModel:
         return Answer(np.array(ids, dtype=np.int64), tuple(pieces))
 
     def generated(self, prompts: Sequence[Ids], most: int, device: torch.device) -> list[Answer]:
-        """Return the answers that the model gives, greedily, of at most so many tokens."""
+        """Generate answers greedily, up to a number of tokens."""
         room = self._context
         waiting: list[list[Ids]] = []
         was_long = False
@@ -348,7 +348,7 @@ class LanguageModel:
         return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
 
     def check_length(self, prompt: PromptTokens, answer: int, number: int) -> None:
-        """Raise if a prompt and an answer of so many tokens are longer than the model's context."""
+        """Raise if a prompt and its answer do not fit in the model's context."""
         most = self._context
         if most is None:
             return
@@ -556,7 +556,7 @@ class AnswerScorer:
         return "logits_to_keep" in inspect.signature(self.language.model.forward).parameters
 
     def _kept(self, prefix: tuple[int, ...], count: int) -> Any:
-        """Return the keys and values of a prefix, once for each of so many sequences."""
+        """Repeat the keys and values of a prefix for each sequence."""
         if self._prefix[0] != prefix:
             ids = torch.tensor([prefix], device=self.device)
             options = {"logits_to_keep": 1} if self._keeps_logits else {}

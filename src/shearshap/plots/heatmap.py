@@ -97,7 +97,7 @@ def _similar_rows(values: Floats, predictions: Floats) -> Ints:
     """
     if len(values) < 3:
         return np.argsort(predictions, kind="stable")
-    # distances to all others take r (r - 1) / 2 numbers; so many rows are ordered by a direction
+    # distances to all others take r (r - 1) / 2 numbers; with many rows, a direction orders them
     if len(values) > 5_000:
         centred = values - values.mean(axis=0)
         direction = np.linalg.svd(centred, full_matrices=False)[2][0]

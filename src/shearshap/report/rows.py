@@ -23,7 +23,7 @@ from shearshap.result.text import cell_content
 MAX_BYTES = 8_000_000  #: of the data of all rows; the rest of a page is below 2 MB
 MAX_FEATURES = 12  #: of a row
 BLOCK = 500  #: rows that are read at once
-UNITS = 1e4  #: in the power of ten of the largest value: so many digits are kept
+UNITS = 1e4  #: in the power of ten of the largest value: the digits that are kept
 MAX_EXTRA_COLUMNS = 6  #: columns shown beside a row that the model was not given
 MAX_LETTERS = 80  #: letters of a cell
 NO_SCRIPT = "<noscript>Single rows need JavaScript.</noscript>"

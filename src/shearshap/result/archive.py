@@ -78,7 +78,7 @@ def load(
     """Return the result of a class that was saved to a file.
 
     `check` raises if contents of fields, which have their types, make no sense together. The file
-    may have so many bytes once unpacked; None: as many as a file that `save` wrote may.
+    may have this many bytes once unpacked; None: as many as a file that `save` wrote may.
     """
     if not path.is_file():
         raise InputError(f"there is no file {path}; expected one written by {kind.__name__}.save")

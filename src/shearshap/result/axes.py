@@ -177,7 +177,7 @@ def _whole(each: "Field[Any]", parts: Sequence["DataclassInstance"], players: Se
 def _whole_array(
     name: str, own: Axes, parts: Sequence["DataclassInstance"], players: Sequence[int]
 ) -> NDArray[Any] | None:
-    """Return an array of the whole, of parts with so many players each."""
+    """Join parts, by their numbers of players, into an array of the whole."""
     contents = [getattr(part, name) for part in parts]
     lacking = [content is None for content in contents]
     if all(lacking) or (any(lacking) and own.absent is None):

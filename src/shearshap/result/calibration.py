@@ -69,7 +69,7 @@ class Calibration:
 
     @classmethod
     def joined(cls, players: int, fitted: "Sequence[Calibration]") -> "Calibration":
-        """Return what was fitted to rows of so many players, of which fewer may be active."""
+        """Join calibrations of rows with `players` players, of which fewer may be active."""
         every = [fit for calibration in fitted for fit in (calibration, *calibration.others)]
         plain = sorted({replace(fit, others=()) for fit in every}, key=_size_and_pairs)
         if plain[-1].size == players:
@@ -82,7 +82,7 @@ class Calibration:
         return len(self.players)
 
     def at(self, players: int, pairs: int) -> "Calibration":
-        """Return the calibration for rows of so many active players at so many pairs.
+        """Return the calibration for a number of active players and of pairs.
 
         It is that of the nearest number of players and, of these, of as many pairs; if there is
         none, of the largest number below, or the smallest.

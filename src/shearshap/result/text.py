@@ -328,7 +328,7 @@ def _cell_text(content: object) -> str:
 
 
 def shortened(text: str, letters: int) -> str:
-    """Return a text of at most so many letters; a longer one has an ellipsis after two thirds."""
+    """Shorten a text to a number of letters, with an ellipsis after two thirds."""
     if len(text) <= letters:
         return text
     head = ceil(2 * (letters - 1) / 3)

@@ -192,7 +192,7 @@ def rows_text(explanation: Explanation) -> str:
 
 
 def evenly_spaced(rows: int, count: int) -> Ints:
-    """Return the places of up to so many of the rows."""
+    """Return the places of the rows to show, up to a maximum."""
     return np.unique(np.linspace(0, rows - 1, min(rows, count)).astype(np.int64))
 
 

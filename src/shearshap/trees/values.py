@@ -230,7 +230,7 @@ def _check_covers(forest: Forest) -> None:
 
 
 def _chunks(forest: Forest) -> Iterator[Integers]:
-    """Yield numbers of trees, so many at a time that memory has room for what is made of them."""
+    """Yield batches of tree numbers whose intermediate results fit in memory."""
     trees = len(forest.roots)
     if trees:
         step = max(1, MAX_NODES * trees // len(forest.left))
@@ -296,7 +296,7 @@ def _is_cached() -> bool:
 
 
 def choose(layout: Layout, all_trees: int, rows: int, background: int | None) -> Choice:
-    """Return how the trees of a layout, some of all, are solved best for so many rows.
+    """Choose the fastest way to solve some trees of a layout for this many rows.
 
     `background` is the number of background rows; None: absent players follow the covers.
     """

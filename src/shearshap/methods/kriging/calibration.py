@@ -255,7 +255,7 @@ def fit(parts: OddEven, *, quiet: bool = True) -> Calibration:
 def minimise(
     function: Callable[[Tensor], tuple[float, Tensor]], start: Tensor, steps: int
 ) -> Tensor:
-    """Return the point (n,) that at most so many steps of BFGS reach from `start`.
+    """Return the point (n,) that BFGS reaches from `start` in a limited number of steps.
 
     The function returns its value at a point, and its slope (n,).
 

@@ -342,7 +342,7 @@ def _index_of_products(
 ) -> tuple[Tensor, Tensor]:
     """Return cov(I_S, v(u')) (r, q, m) and var(I_S) (r, q) for c_T of variances r_T.
 
-    T runs over odd or even sets of at least so many players. As I_S is linear in c_T,
+    T runs over odd or even sets of a minimum size. As I_S is linear in c_T,
 
         cov = 2^s sum over T containing S of r_T u'_T M(|T| - s),   var = 4^s sum of r_T M^2.
     """
