@@ -39,7 +39,7 @@ MAX_WALKED_NODES = 256  #: of small trees that are walked together
 
 @lru_cache
 def quadrature(players: int) -> tuple[Floats, Floats]:
-    """Return nodes (q,) and weights (q,) on [0, 1] that are exact for paths of `players` players."""
+    """Return nodes (q,) and weights (q,) on [0, 1] that are exact for paths of p players."""
     nodes, weights = np.polynomial.legendre.leggauss(max(1, -(-players // 2)))
     return (1 + nodes) / 2, weights / 2
 
