@@ -28,7 +28,7 @@ from pyarrow import csv, dataset
 from pyarrow import parquet as pq
 
 from shearshap import Auto, Explainer
-from shearshap.jobs import Job, LocalProcesses
+from shearshap.apps.jobs import Job, LocalProcesses
 from shearshap_lab import networks
 from shearshap_lab.data import load
 from shearshap_lab.runner import THREADS

@@ -21,8 +21,8 @@ import torch
 from torch import nn
 
 from setting import Tables, machine, parser_of, perceptron
-from shearshap.jobs import Executor, InProcess, Job
-from shearshap.jobs.ray import RayExecutor
+from shearshap.apps.jobs import Executor, InProcess, Job
+from shearshap.apps.jobs.ray import RayExecutor
 
 INPUTS = 13
 BUDGET = 32

@@ -99,7 +99,7 @@ def census_service(evaluations: int) -> Iterator[str]:
         census = load("census")
         rows = census.write(folder / "census.csv")
         network = networks.save(networks.train(census, steps=STEPS), folder / "network")
-        command = [sys.executable, "-m", "shearshap.cli", "serve", "--port", "0"]
+        command = [sys.executable, "-m", "shearshap.apps.cli", "serve", "--port", "0"]
         command += ["--model", str(network), "--data", str(rows), "--budget", str(evaluations)]
         # one thread: a network as small as this one only loses time by more
         environment = {"OMP_NUM_THREADS": "1"} | os.environ

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from shearshap.cli import SECTIONS, app
+from shearshap.apps.cli import SECTIONS, app
 
 PAGE = Path(__file__).parent / "api" / "command-line.md"
 HEAD = """# Commands and options

@@ -327,7 +327,7 @@ def explained_report(folder: Path) -> Path:
     write_census(folder)
     command = "shear explain --model census-network --data people.csv --out values.csv"
     command += " --background sample:train.csv"
-    run = "from shearshap.cli import app; app()"
+    run = "from shearshap.apps.cli import app; app()"
     arguments = [*command.split()[1:], "--report"]
     # as a user would run it, in the folder: the page has no paths of this machine
     start = f"import sys; sys.argv[0] = 'shear'; {run}"

@@ -16,8 +16,8 @@ import torch
 from make_gallery import write_census
 
 import browser
-from shearshap.jobs import Job
-from shearshap.serve import Service
+from shearshap.apps.jobs import Job
+from shearshap.apps.serve import Service
 
 IMAGE = Path(__file__).resolve().parent / "images" / "service.png"
 SIZE = {"width": 1040, "height": 1030, "deviceScaleFactor": 1, "mobile": False}

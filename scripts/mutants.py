@@ -48,7 +48,7 @@ MODULES = (
     "engine",
     "games",
     "interactions",
-    "jobs",
+    "apps/jobs",
     "methods",
     "result/archive.py",
     "store.py",

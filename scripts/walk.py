@@ -30,9 +30,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import shearshap
 from shearshap import Explainer
-from shearshap.jobs import Job
-from shearshap.serve.app import make_app
-from shearshap.serve.prepared import prepare
+from shearshap.apps.jobs import Job
+from shearshap.apps.serve.app import make_app
+from shearshap.apps.serve.prepared import prepare
 
 ROOT = Path(shearshap.__file__).parent
 INPUTS = 13

@@ -22,11 +22,11 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from clock import join
+from shearshap.apps.jobs import tables
+from shearshap.apps.jobs.columns import InputColumns, survey
+from shearshap.apps.jobs.models import open_model
+from shearshap.apps.jobs.shards import InputFile, batches, cut, shard_sizes
 from shearshap.errors import InputError
-from shearshap.jobs import tables
-from shearshap.jobs.columns import InputColumns, survey
-from shearshap.jobs.models import open_model
-from shearshap.jobs.shards import InputFile, batches, cut, shard_sizes
 
 MEMORY = 4 << 30  #: bytes of addresses that reading a file may take
 SECONDS = 60  #: that it may take

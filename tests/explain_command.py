@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 from typer.testing import CliRunner, Result
 
-from shearshap.cli import app
+from shearshap.apps.cli import app
 
 
 def explain(model: object, data: object, *words: object, out: str = "values.parquet") -> Result:

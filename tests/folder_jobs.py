@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from typer.testing import CliRunner, Result
 
 from clock import PATIENCE
-from shearshap.cli import app
-from shearshap.jobs import Job, Outcome
+from shearshap.apps.cli import app
+from shearshap.apps.jobs import Job, Outcome
 
 ROWS = 96
 GROUP = 16

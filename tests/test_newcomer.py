@@ -30,8 +30,8 @@ import shearshap
 import shearshap.plots
 from peer_library import peer
 from shearshap import Explanation, InputError, ModelError, explain_game
-from shearshap.cli import app
-from shearshap.serve import Service
+from shearshap.apps.cli import app
+from shearshap.apps.serve import Service
 
 Explainer: Any = shearshap.Explainer  # a newcomer has no type checker
 plots: Any = shearshap.plots
@@ -298,7 +298,7 @@ def test_shear_explain_writes_values_and_a_report(files: Path) -> None:
 
 
 def test_shear_serve_answers(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """tests/serve/test_batching.py ends the program by signals."""
+    """tests/apps/serve/test_batching.py ends the program by signals."""
     answers = []
 
     def run(service: Service, _say: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from made_records import ORIGIN, records
-from shearshap.cli import app
+from shearshap.apps.cli import app
 from shearshap_lab import networks as models
 from shearshap_lab.data import NAMES
 from shearshap_lab.runner import write_records
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_command_starts_without_the_experiments() -> None:
-    script = "import sys, shearshap.cli; print(*(name for name in sys.modules if name.startswith('shearshap_lab')))"
+    script = "import sys, shearshap.apps.cli; print(*(name for name in sys.modules if name.startswith('shearshap_lab')))"
     finished = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from browser import chromium, console, requests, visit
 from games import all_coalitions, exact_shares, smooth_table
 from peer_library import peer
-from shearshap.cli import app
+from shearshap.apps.cli import app
 from shearshap_lab.contest.contest import (
     Contest,
     Estimator,

@@ -20,7 +20,7 @@ from mutation.plugin import CONTEXT, RECORD
 from mutation.trees import ROOT, copied, run_pytest
 
 KEPT = ROOT / "out" / "mutants"
-LEFT_OUT = ("tests/docs", "tests/plots", "tests/serve")  #: tests of pages, drawings and HTTP
+LEFT_OUT = ("tests/docs", "tests/plots", "tests/apps/serve")  #: tests of pages, drawings and HTTP
 MARKS = "not browser and not ray and not cuda and not docs"
 RECORD_LIMIT = 7200  #: seconds of the tests of a folder under coverage
 SETTINGS = f"""[run]

@@ -31,14 +31,14 @@ def main() -> None:
     if find_spec("typer") is None:
         sys.exit("error: the command shear needs typer: pip install 'shearshap[explain]'")
     try:
-        from shearshap.cli import app
+        from shearshap.apps.cli import app
 
         app(prog_name="shear")
     except BaseException as error:
         # in the middle of an import, an interrupt may come out as any error
         if not _signal or (isinstance(error, SystemExit) and not error.code):
             raise
-        command = sys.modules.get("shearshap.cli")
+        command = sys.modules.get("shearshap.apps.cli")
         if not getattr(command, "stop_reported", False):
             sys.stderr.write("stopped; no partial file was left\n")
         # not sys.exit: Python would end by the signal if code within exec() was interrupted

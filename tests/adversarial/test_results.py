@@ -212,7 +212,7 @@ def test_a_plot_has_the_intervals_of_the_table(errors: float | None) -> None:
 def test_the_report_has_the_intervals_of_the_table(tmp_path: Path) -> None:
     from sklearn.linear_model import LinearRegression
 
-    from shearshap.jobs import Job
+    from shearshap.apps.jobs import Job
 
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(40, 3)), columns=["age", "pay", "debt"])

@@ -25,7 +25,7 @@ import shearshap
 from peer_library import peer
 from setting import Tables
 from shearshap import plots
-from shearshap.cli import app
+from shearshap.apps.cli import app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -103,7 +103,9 @@ PAGES = [
 def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("shearshap.jobs.folder.SECONDS_PER_LINE", inf)  # no lines of a slow machine
+    monkeypatch.setattr(
+        "shearshap.apps.jobs.folder.SECONDS_PER_LINE", inf
+    )  # no lines of a slow machine
     mpl.use("Agg")
     import_peers(page.read_text(encoding="utf-8"))
     name = str(page.relative_to(ROOT))

@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 SCRIPT = """
-import shearshap, shearshap.cli, shearshap.jobs, shearshap_lab.networks
-from shearshap.report import Page, render
+import shearshap, shearshap.apps.cli, shearshap.apps.jobs, shearshap_lab.networks
+from shearshap.apps.report import Page, render
 from shearshap_lab.data import load
 assert "<h1>" in render(Page("A page", (), ()))
 print(shearshap.__file__)

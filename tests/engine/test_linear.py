@@ -55,8 +55,8 @@ from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 from games import Floats, all_coalitions, exact_shares
 from peer_library import peer
 from shearshap import BudgetError, Explainer, Explanation, model_game
+from shearshap.apps.jobs import InProcess, Job
 from shearshap.engine.linear import METHOD, LinearValues
-from shearshap.jobs import InProcess, Job
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(120, 5))

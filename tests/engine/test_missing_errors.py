@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from shearshap import BudgetError, Explainer, InputError, ShearWarning
+from shearshap.apps.report.summary import certainty
 from shearshap.models.base import MIN_PROBABILITY
-from shearshap.report.summary import certainty
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(140, 20))

@@ -20,9 +20,9 @@ import shearshap.games.conditional as conditional_module
 import shearshap.games.learned as learned_module
 from definitions import interaction_index
 from shearshap import Conditional, Explainer, InputError, explain, model_game
+from shearshap.apps.jobs.options import BackgroundOption
 from shearshap.games.conditional import Columns, Empirical, covariance, fitted, gains, moved
 from shearshap.games.learned import Learned
-from shearshap.jobs.options import BackgroundOption
 from shearshap.result.importance import student_quantile
 
 Floats = NDArray[np.float64]

@@ -24,7 +24,7 @@ from test_models_generation import model_of, tokenizer_of
 from typer.testing import CliRunner
 
 from shearshap import Explainer, Explanation, explain_game
-from shearshap.cli import app
+from shearshap.apps.cli import app
 
 HERE = Path(__file__).parent
 ROWS = 8

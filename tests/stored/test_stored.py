@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shearshap import Auto, Explainer, Explanation, InputError, ShearWarning, __version__
-from shearshap.cli import app
+from shearshap.apps.cli import app
 from shearshap.result.calibration import Calibration
 
 HERE = Path(__file__).parent

@@ -32,8 +32,8 @@ from sklearn.tree import DecisionTreeRegressor
 from games import Floats
 from peer_library import peer
 from shearshap import Explainer, Explanation, InputError
+from shearshap.apps.jobs import Job
 from shearshap.errors import ModelError
-from shearshap.jobs import Job
 from shearshap.trees import readers
 from shearshap.trees.solver import METHOD
 

@@ -38,9 +38,9 @@ from explain_command import done
 from games import Floats, all_coalitions, exact_shares
 from peer_library import peer
 from shearshap import BudgetError, Exact, Explainer, Explanation, ShearWarning, model_game
+from shearshap.apps.jobs import InProcess, Job
 from shearshap.games.marginal import ModelGame
 from shearshap.interactions.indices import estimated_second_differences, interactions
-from shearshap.jobs import InProcess, Job
 from shearshap.trees import proof, solver
 from shearshap.trees.solver import METHOD, ExactSum
 

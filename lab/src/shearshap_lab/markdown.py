@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from shearshap.report import Table
+from shearshap.apps.report import Table
 
 
 def markdown(table: Table, *, level: int = 3) -> str:

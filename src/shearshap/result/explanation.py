@@ -524,8 +524,8 @@ class Explanation:
         title
             The heading of the page.
         """
-        from shearshap.report import write
-        from shearshap.report.explanation import explanation_page
+        from shearshap.apps.report import write
+        from shearshap.apps.report.explanation import explanation_page
 
         return write(explanation_page(self, title), Path(path))
 

@@ -86,7 +86,7 @@ def benchmark(
         shear benchmark --method mine.py:MyMethod --tables tables
         shear benchmark --games networks --export tables
     """  # noqa: D301
-    from shearshap.jobs.models import importing
+    from shearshap.apps.jobs.models import importing
     from shearshap.store import check_folder
     from shearshap_lab.contest.contest import Contest, our_methods, run
     from shearshap_lab.contest.page import printed, report

@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
+from shearshap.apps.jobs.models import imported
 from shearshap.errors import InputError, MethodError
 from shearshap.explainer import explain_game
-from shearshap.jobs.models import imported
 from shearshap.methods import METHODS
 from shearshap.methods.base import Method
 from shearshap_lab import runner
@@ -78,7 +78,7 @@ def our_methods(names: Sequence[str] = ()) -> list[Estimator]:
 def open_estimator(place: str) -> Estimator:
     """Return the estimator that the command line names.
 
-    It is opened and called within `shearshap.jobs.models.importing`.
+    It is opened and called within `shearshap.apps.jobs.models.importing`.
     """
     if ":" not in place:
         raise InputError(f"method: expected path/to/file.py:Name or module:Name, got {place!r}")

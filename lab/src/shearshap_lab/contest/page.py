@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from shearshap.report import Page, Section, Table, write
+from shearshap.apps.report import Page, Section, Table, write
 from shearshap.result.text import counted, format_number
 from shearshap.store import written_whole
 from shearshap_lab.contest.contest import read_records

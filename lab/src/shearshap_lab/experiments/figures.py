@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
-from shearshap.report import Figure, Panel, Series
+from shearshap.apps.report import Figure, Panel, Series
 from shearshap_lab.experiments.results import (
     METRICS,
     READING_WORDS,

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from shearshap.report import Page, Section, Table, write
+from shearshap.apps.report import Page, Section, Table, write
 from shearshap.result.colours import page_colours
 from shearshap.store import written_whole
 from shearshap_lab.experiments import figures

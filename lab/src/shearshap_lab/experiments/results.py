@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from shearshap.report import Series
+from shearshap.apps.report import Series
 from shearshap_lab.experiments.spec import ABLATION_N, READINGS, Reading, Records, baselines
 from shearshap_lab.runner import column, values_of, where
 from shearshap_lab.statistics import (
