@@ -103,7 +103,7 @@ def _model_questions(method: Any, *, stops: bool) -> Iterator[tuple[str, Any]]:
     yield "smooth network, interactions", lambda: smooth(rows, budget=100, interactions=True)
     if stops:
         yield "steps, tol", lambda: step(rows, budget=400, tol=0.05)
-        yield "steps, tol, all", lambda: step(rows, budget=600, tol=0.02, interactions=True)
+        yield "steps, tol, all", lambda: step(rows, budget=600, tol=0.025, interactions=True)
         yield "smooth network, tol", lambda: smooth(rows, budget=60, tol=0.01)
 
 

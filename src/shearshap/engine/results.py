@@ -31,7 +31,13 @@ from shearshap.interactions.cross import derivative_cross
 from shearshap.interactions.indices import interaction_fields
 from shearshap.methods import Exact, name_of
 from shearshap.methods.base import Design, Estimate
-from shearshap.methods.standard_errors import TIED, all_alike, least_errors, within
+from shearshap.methods.standard_errors import (
+    ROUNDING,
+    TIED,
+    all_alike,
+    least_errors,
+    within,
+)
 from shearshap.models.base import Outputs, all_finite
 from shearshap.result.axes import declared
 from shearshap.result.explanation import Explanation, join
@@ -92,7 +98,8 @@ class StageEstimate:
         low, high = values.aminmax(dim=1)
         least = least_errors(low, high, *design.coalitions.shape[1:])
         alike = all_alike(low, high)
-        additive = errors.amax(1) <= TIED * least
+        rounding = ROUNDING * torch.maximum(low.abs(), high.abs())
+        additive = errors.amax(1) <= TIED * least + rounding
         unseen = ~_all_seen(design, (alike | additive).any(dim=1))[:, None]
         errors = torch.where((additive & unseen)[:, None], least[:, None], errors)
         alike &= unseen
