@@ -158,6 +158,7 @@ def test_what_is_known_to_be_constant_stays_exact() -> None:
     assert (additive.standard_errors < 1e-3 * additive.values.sum()).all()
     # rounding of large values leaves residuals that are no errors
     shifted = explain_game(lambda z: z @ np.arange(10.0) / 1e3 + 1e6, players=10, budget=162)
+    assert shifted.standard_errors is not None
     np.testing.assert_allclose(shifted.standard_errors, additive.standard_errors / 1e3, rtol=1e-3)
 
 
