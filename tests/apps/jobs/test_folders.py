@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
@@ -50,7 +50,7 @@ from shearshap import Auto, Explainer
 from shearshap.apps.jobs import InProcess, LocalProcesses, shards
 from shearshap.apps.jobs.executors import executor_for
 from shearshap.apps.jobs.manifest import MANIFEST, NUMBERS, Manifest, Preparation
-from shearshap.apps.jobs.options import AUTO, device_of
+from shearshap.apps.jobs.options import AUTO, Options, device_of
 from shearshap.apps.jobs.plan import CONVERTED
 from shearshap.apps.jobs.shards import InputFile, Shard, batches, cut, sample, shard_sizes
 from shearshap.errors import InputError
@@ -914,6 +914,25 @@ DIGEST = (3, "21b4a787419dd999f1b707b761f1bb9dfb1e0d01763dae0d76a1a6227f7ffcfa")
 They change together. If golden numbers that were there before have changed, count `NUMBERS` up, and write
 both here. If there are only new ones, `NUMBERS` stays.
 """
+
+
+def test_an_option_that_says_nothing_of_itself_identifies_a_job() -> None:
+    """So that a new one cannot be forgotten. These change nothing of what is written, or are compared by content."""
+    aside = {
+        "out",
+        "large",
+        "batch_size",
+        "device",
+        "trust",
+        "deadline",
+        "report",
+        "title",
+        "overwrite",
+        "command",
+    }
+    by_content = {"model", "data", "background"}
+    every = {each.name for each in fields(Options)}
+    assert every - set(Options.identifying()) == aside | by_content
 
 
 def test_the_number_of_the_values_changes_with_the_golden_files() -> None:

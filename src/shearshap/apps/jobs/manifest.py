@@ -43,13 +43,6 @@ NUMBERS = 3
 
 MAX_NAMED = 3  #: shards that a message names
 
-IDENTIFYING = (
-    "method", "budget", "tol", "seed", "outputs", "output_names", "groups", "scale", "returns",
-    "multilabel", "drop", "id_column", "keep", "interactions", "interaction_index", "semivalue",
-    "loss", "label", "shard_rows",
-)  # fmt: skip
-"""The options that decide what is written, and so must be the same to go on with a job."""
-
 WORDS = {
     "model": "another model",
     "background": "another background",
@@ -192,7 +185,7 @@ def identity_of(
 
     `model` and `background` are the hashes of what was read.
     """
-    options = {name: getattr(job, name) for name in IDENTIFYING}
+    options = {name: getattr(job, name) for name in job.identifying()}
     if not isinstance(job.method, str):
         options["method"] = repr(job.method)
     options["loss"] = job.loss_name

@@ -39,6 +39,10 @@ ENDPOINT = re.compile(r"[?&]endpoint_override=(https?://)?[^:&]*$")  #: before t
 Groups = Mapping[str, Any]  #: columns, or groups within the group, by their names
 
 
+BY_CONTENT = {"identifies": False}  #: of options that a job compares by what is in them
+ASIDE = {"identifies": False}  #: of options that do not change what a job writes
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """A model, rows in files, and how to explain the model's predictions for them.
@@ -108,11 +112,11 @@ class Options:
         How the job was started, to be written into the file of values.
     """
 
-    model: Any
-    data: Any  #: a `Place`, once this is made; before, also text or a path
-    out: Any = Path("values.parquet")  #: as `data`
-    large: bool | None = None
-    background: Any = None
+    model: Any = field(metadata=BY_CONTENT)
+    data: Any = field(metadata=BY_CONTENT)  #: a `Place`; before this is made also text or a path
+    out: Any = field(default=Path("values.parquet"), metadata=ASIDE)  #: as `data`
+    large: bool | None = field(default=None, metadata=ASIDE)
+    background: Any = field(default=None, metadata=BY_CONTENT)
     budget: int | None = None
     method: str | Method = "auto"
     outputs: tuple[str, ...] = ()
@@ -131,15 +135,15 @@ class Options:
     multilabel: bool | None = None
     seed: int = 0
     tol: float | None = None
-    batch_size: int | None = None
-    device: str | None = None
-    trust: bool = False
-    deadline: float | None = None
-    report: bool = False
-    title: str | None = None
-    overwrite: bool = False
+    batch_size: int | None = field(default=None, metadata=ASIDE)
+    device: str | None = field(default=None, metadata=ASIDE)
+    trust: bool = field(default=False, metadata=ASIDE)
+    deadline: float | None = field(default=None, metadata=ASIDE)
+    report: bool = field(default=False, metadata=ASIDE)
+    title: str | None = field(default=None, metadata=ASIDE)
+    overwrite: bool = field(default=False, metadata=ASIDE)
     shard_rows: int = SHARD_ROWS
-    command: str = "shearshap.apps.jobs.Job.run"
+    command: str = field(default="shearshap.apps.jobs.Job.run", metadata=ASIDE)
 
     def __post_init__(self) -> None:
         """Take paths and URLs as text, too, and decide between a file and a folder of parts."""
@@ -152,6 +156,11 @@ class Options:
             object.__setattr__(self, "model", str(self.model))
         if isinstance(self.model, Url):
             object.__setattr__(self, "model", self.model.address)
+
+    @classmethod
+    def identifying(cls) -> list[str]:
+        """Return the options that decide what is written: all that do not say otherwise."""
+        return [each.name for each in fields(cls) if each.metadata.get("identifies", True)]
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self))
