@@ -58,19 +58,6 @@ def test_the_library_knows_nothing_of_the_laboratory() -> None:
         assert "shearshap_lab" not in path.read_text(), path
 
 
-def test_the_library_never_imports_the_applications() -> None:
-    """But for one page, when it is asked for, and the command itself."""
-    allowed = {"shearshap.result.explanation", "shearshap.__main__"}
-    apps = tuple(f"shearshap.apps{end}" for end in ("", "."))
-    for module, tree in trees().items():
-        if module.startswith(apps):
-            continue
-        always = imported(when_imported(tree))
-        assert not [name for name in always if name.startswith(apps)], module
-        if module not in allowed:
-            assert not [name for name in imported(ast.walk(tree)) if name.startswith(apps)], module
-
-
 @pytest.mark.parametrize("name", ["jobs", "report", "serve"])
 def test_an_old_name_of_an_application_says_the_new_one(name: str) -> None:
     with pytest.raises(ImportError, match=f"from shearshap.apps.{name} import [A-Z]"):

@@ -27,7 +27,7 @@ from shearshap.engine.loop import GameProgress
 from shearshap.engine.open import open_game
 from shearshap.engine.prepared import PreparedExplainer, prepare
 from shearshap.engine.results import concatenated, with_notes
-from shearshap.engine.run import Options, Run, Task, positive_int
+from shearshap.engine.run import Options, Run, Task
 from shearshap.engine.sampling import explained_blocks
 from shearshap.errors import InputError, record, recorded
 from shearshap.games.batches import FIRST_BATCH, Batch, Pace
@@ -39,6 +39,7 @@ from shearshap.games.structure import structure_of
 from shearshap.interop.shap import constructor_takes_shap_options, half_pairs, takes_shap_options
 from shearshap.methods.base import Method
 from shearshap.models import Form, Output, Scale
+from shearshap.numbers import positive_int
 from shearshap.result.explanation import Explanation
 from shearshap.trees.solver import base_value_by_covers
 

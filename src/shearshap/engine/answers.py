@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from shearshap.data.texts import unique_names
 from shearshap.engine.loop import Clock, RowProgress, blocks_of
-from shearshap.engine.run import Run, Task, positive_int
+from shearshap.engine.run import Run, Task
 from shearshap.engine.text import ClassifiedTexts, DifferentiatedTexts, ScoredTexts, Texts
 from shearshap.errors import InputError
 from shearshap.games.batches import DEFAULT_BATCH, Batch, Pace
@@ -27,6 +27,7 @@ from shearshap.models.generation import (
     language_model,
 )
 from shearshap.models.huggingface import text_classifier
+from shearshap.numbers import positive_int
 from shearshap.result.explanation import Explanation
 from shearshap.result.text import counted
 

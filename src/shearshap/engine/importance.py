@@ -35,7 +35,7 @@ from shearshap.data import Background, Groups
 from shearshap.data.background import ParsedBackground, parse_background
 from shearshap.engine.loop import Clock, RowProgress
 from shearshap.engine.open import NamedGame, open_game
-from shearshap.engine.run import Options, Task, positive_int
+from shearshap.engine.run import Options, Task
 from shearshap.errors import (
     STOPS,
     BudgetError,
@@ -52,6 +52,7 @@ from shearshap.games.marginal import CHECKED_ROWS, ModelGame
 from shearshap.methods import Permutation
 from shearshap.methods.standard_errors import within
 from shearshap.models import Form, Output, Scale
+from shearshap.numbers import positive_int
 from shearshap.result.importance import Floats, LossImportance, student_quantile
 
 MAX_ROWS = 10_000

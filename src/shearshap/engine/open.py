@@ -14,7 +14,7 @@ from shearshap.data.background import parse_background
 from shearshap.data.display import every_input_plays
 from shearshap.data.tensors import can_be_subtracted
 from shearshap.engine.results import with_notes, without_claims
-from shearshap.engine.run import Options, Task, positive_int
+from shearshap.engine.run import Options, Task
 from shearshap.errors import InputError, ModelError, warn
 from shearshap.games.batches import DEFAULT_BATCH, FIRST_BATCH, Batch, Pace, automatic_batch
 from shearshap.games.loss import labelled_loss
@@ -33,6 +33,7 @@ from shearshap.models import (
     library_versions,
     model_name,
 )
+from shearshap.numbers import positive_int
 from shearshap.result.explanation import Explanation
 
 MAX_NAMES = 16  #: of players in an error

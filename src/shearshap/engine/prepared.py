@@ -35,7 +35,7 @@ from shearshap.engine.loop import Clock, Solver, blocks_of
 from shearshap.engine.open import NamedGame, labelled_blocks, open_game
 from shearshap.engine.plan import Plans, one_thread
 from shearshap.engine.results import concatenated, with_notes
-from shearshap.engine.run import Options, Run, Task, positive_int
+from shearshap.engine.run import Options, Run, Task
 from shearshap.engine.tables import (
     columns_of_sample,
     id_field,
@@ -50,6 +50,7 @@ from shearshap.methods import name_of
 from shearshap.methods.kriging import Calibration
 from shearshap.models import AdaptedModel
 from shearshap.models.huggingface import takes_texts
+from shearshap.numbers import positive_int
 from shearshap.result.explanation import Explanation, join
 from shearshap.trees.proof import decoded
 from shearshap.trees.solver import ExactSolver, ExactSum, follows_covers

@@ -10,7 +10,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from math import ceil, inf, sqrt
 from typing import Any, Literal, get_args
 
-import numpy as np
 import torch
 
 from shearshap.data import Background, Groups
@@ -25,6 +24,7 @@ from shearshap.methods import METHODS, Exact, name_of, resolve
 from shearshap.methods.base import Method
 from shearshap.methods.exact import MAX_PLAYERS
 from shearshap.models import Form, Output, Scale
+from shearshap.numbers import check_positive, positive_int
 
 DEFAULT_A_PLAYER = 16
 """Evaluations a player, for one row, if the user sets no budget; at most all coalitions."""
@@ -97,11 +97,11 @@ class Options:
     ) -> "Run":
         """Return a run with these options, checked as far as that needs no game."""
         if tol is not None:
-            _check_positive("tol", tol, "the standard error at which to stop")
+            check_positive("tol", tol, "the standard error at which to stop")
         if deadline == inf:
             deadline = None
         if deadline is not None:
-            _check_positive("deadline", deadline, "seconds after which to stop")
+            check_positive("deadline", deadline, "seconds after which to stop")
         order = _interaction_order(interactions, interaction_index)
         method = resolve(self.method)
         semivalue = SHAPLEY
@@ -323,20 +323,6 @@ def all_coalitions_budget(game: Game) -> int:
     return needed
 
 
-def positive_int(name: str, number: Any) -> int:
-    """Return an option that must be a positive integer; a seed may be 0."""
-    is_seed = name == "seed"
-    smallest = 0 if is_seed else 1
-    if isinstance(number, float) and number.is_integer():
-        number = int(number)  # such as 1e3
-    is_integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not is_integer or number < smallest:
-        error = BudgetError if name == "budget" else InputError
-        expected = "an integer of 0 or more" if is_seed else "a positive integer"
-        raise error(f"{name}: expected {expected}, got {number!r}")
-    return int(number)
-
-
 def _interaction_order(interactions: Any, name: Any) -> int:
     """Return the order of the interactions that are asked for, 1 for none, or raise."""
     if name not in get_args(InteractionName):
@@ -350,9 +336,3 @@ def _interaction_order(interactions: Any, name: Any) -> int:
             f"sets of features, 2 or more; got {interactions!r}"
         )
     return interactions
-
-
-def _check_positive(name: str, number: Any, meaning: str) -> None:
-    is_number = isinstance(number, int | float | np.number) and not isinstance(number, bool)
-    if not is_number or not 0 < number < inf:
-        raise InputError(f"{name}: expected a positive number, {meaning}, got {number!r}")

@@ -32,7 +32,7 @@ from shearshap.engine.open import (
 )
 from shearshap.engine.plan import Plans
 from shearshap.engine.results import with_notes, without_claims
-from shearshap.engine.run import Options, Run, Task, positive_int
+from shearshap.engine.run import Options, Run, Task
 from shearshap.engine.sampling import Sampling
 from shearshap.errors import STOPS, InputError, ModelError, keep_finished
 from shearshap.games.batches import FIRST_BATCH, Batch, OutOfTime, Pace
@@ -55,6 +55,7 @@ from shearshap.models.huggingface import (
     TextClassifier,
     are_texts,
 )
+from shearshap.numbers import positive_int
 from shearshap.result import axes
 from shearshap.result.explanation import Explanation, join
 

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from shearshap.data.arrays import Layout
-from shearshap.engine.run import positive_int
 from shearshap.errors import BudgetError, InputError, ModelError
 from shearshap.explainer import explain
 from shearshap.methods.base import Method
+from shearshap.numbers import positive_int
 
 try:
     from captum.attr import PerturbationAttribution

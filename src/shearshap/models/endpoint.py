@@ -27,6 +27,7 @@ from shearshap.data.texts import Parts
 from shearshap.errors import InputError, ModelError
 from shearshap.models.generation import Answer, chat_text
 from shearshap.models.http import Client, Secret, check_address, checked_key
+from shearshap.numbers import positive_int
 
 BUSY = (None, 429, 500, 502, 503, 504)
 """Status codes after which a request is sent again; None: there was no reply."""
@@ -76,8 +77,6 @@ class CompletionEndpoint:
 
     def __post_init__(self) -> None:
         """Raise if the address is not one of the web, or nothing may be sent."""
-        from shearshap.engine.run import positive_int
-
         if find_spec("httpx") is None:
             raise InputError("CompletionEndpoint needs httpx: pip install 'shearshap[endpoint]'")
         check_address(self.url)
