@@ -315,7 +315,7 @@ def documented() -> list[str]:
         "Explanation.notes",
         "Explanation.save",
         "Explanation.to_frame",
-        "jobs.Job.run",
+        "apps.jobs.Job.run",
         "methods.METHODS",
     ]
     drawn = [f"shearshap.plots.{name}" for name in plots.__all__]
