@@ -4,7 +4,7 @@
     python benchmarks/intervals.py --quick            few games of each kind
     python benchmarks/intervals.py --tables FOLDER    tables of games too: each .npz file
     python benchmarks/intervals.py --methods kriging leverage --kinds gloves --players 12 30
-    python benchmarks/intervals.py --evaluations --tolerances 0.05 --no-conditional --games 400
+    python benchmarks/intervals.py --evaluations --tolerances 0.05 --no-conditional --kinds AND
 
 N evaluations per player are a budget of N p + 2. Each game is explained alone; rows of models are
 explained together too. Values without an interval count apart, and a value that is right up to 1e-9

@@ -82,7 +82,7 @@ class Auto(Method):
         return Leverage()
 
     def for_draws(self) -> Method:
-        """Return antithetic permutations: kriging takes the draws' errors for the game's."""
+        """Return antithetic permutations: kriging's intervals are too narrow there."""
         return Permutation(antithetic=True) if self.semivalue == SHAPLEY else self
 
     def estimator(self) -> Method:

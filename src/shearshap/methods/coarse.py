@@ -44,7 +44,7 @@ from shearshap.methods.exact import Exact
 from shearshap.methods.permutation import Permutation
 
 ROUND = 8
-"""A round spends at least one in 8 of the evaluations before: fewer, larger model calls."""
+"""A round spends at least one in ROUND of the evaluations before: fewer, larger model calls."""
 
 ORDERED = Permutation(antithetic=True)
 
